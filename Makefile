@@ -1,0 +1,42 @@
+# Everything a fresh machine with Python ≥ 3.11 and make needs: `make demo`, `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test lint types check oldest wheel clean help
+
+help:  ## Show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "homefold needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $(STAMP)
+
+demo: $(STAMP)  ## Install if needed, then train and project on the embedded dataset (about 3 minutes on 2 cores)
+	$(BIN)/homefold demo --out demo-output
+
+test: $(STAMP) lint types  ## Install if needed, then run every check
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(STAMP)  ## Style
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
+
+types: $(STAMP)  ## Types of the package
+	$(BIN)/mypy
+
+oldest:  ## Run the tests with the oldest supported torch, in a virtual environment of its own
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' 'torch==2.11.*' 'torchvision==0.26.*'
+	.venv-oldest/bin/python -m pytest -n 2 --dist worksteal
+
+wheel: $(STAMP)  ## Build a wheel, install it in an empty environment elsewhere and run it there
+	rm -rf dist && $(BIN)/python -m build --wheel --outdir dist
+	scripts/try-wheel $(PYTHON) dist/*.whl
+
+clean:  ## Remove what was built, but not the virtual environment
+	rm -rf dist build demo-output .pytest_cache .mypy_cache .ruff_cache

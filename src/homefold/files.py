@@ -1,0 +1,155 @@
+"""Writing so that a crash leaves either the old content or the new, never a half; tensors without pickles."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from homefold.errors import ModelFileError
+
+__all__ = [
+    "atomic_directory",
+    "plain_json",
+    "read_json",
+    "read_state",
+    "write_atomically",
+    "write_json",
+    "write_state",
+]
+
+
+def _sync(path: Path) -> None:
+    """Flush a file or directory entry to the disk, so that a rename cannot overtake its data."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def write_atomically(path: Path | str) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; rename it over `path` if the block succeeds, remove it if not."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.parent / f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
+    try:
+        yield temporary
+        _sync(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_directory(path: Path | str) -> Iterator[Path]:
+    """Yield an empty directory beside `path` that becomes `path` if the block succeeds.
+
+    A directory that stood at `path` is moved aside first and deleted only once the new one is in place.
+    """
+    path = Path(path).absolute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    token = f"{os.getpid()}.{secrets.token_hex(4)}"
+    temporary, aside = (path.parent / f".{path.name}.{token}.{kind}" for kind in ("tmp", "old"))
+    temporary.mkdir()
+    try:
+        yield temporary
+        for item in temporary.rglob("*"):
+            _sync(item)
+        if path.exists():
+            os.replace(path, aside)
+        try:
+            os.replace(temporary, path)
+        except OSError:
+            if aside.exists():
+                os.replace(aside, path)
+            raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def plain_json(value: Any) -> Any:
+    """`value` as JSON gives it back: tuples are lists there."""
+    if isinstance(value, dict):
+        return {key: plain_json(item) for key, item in value.items()}
+    return [plain_json(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def write_json(path: Path | str, value: Any) -> None:
+    """Write `value` as indented JSON, atomically."""
+    with write_atomically(path) as temporary:
+        temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path | str) -> Any:
+    """Read a JSON file of ours; a missing or broken one is a `ModelFileError` that names it."""
+    path = Path(path)
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ModelFileError(f"{path} is missing.") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ModelFileError(f"{path} is not valid JSON ({error}); it was truncated or edited.") from None
+
+
+_TENSOR = "__tensor__"
+
+
+def _split(value: Any, prefix: str, tensors: dict[str, torch.Tensor]) -> Any:
+    if isinstance(value, torch.Tensor):
+        tensors[prefix] = value.detach().cpu().contiguous().clone()
+        return {_TENSOR: prefix}
+    if isinstance(value, dict):
+        pairs = [[key, _split(item, f"{prefix}.{key}", tensors)] for key, item in value.items()]
+        return {"__dict__": pairs}
+    if isinstance(value, list | tuple):
+        return [_split(item, f"{prefix}.{i}", tensors) for i, item in enumerate(value)]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"a state holds a {type(value).__name__} at {prefix}: only tensors, numbers and text can be saved")
+
+
+def _join(value: Any, tensors: dict[str, torch.Tensor]) -> Any:
+    if isinstance(value, dict):
+        if _TENSOR in value:
+            return tensors[value[_TENSOR]]
+        return {key: _join(item, tensors) for key, item in value["__dict__"]}
+    if isinstance(value, list):
+        return [_join(item, tensors) for item in value]
+    return value
+
+
+def write_state(path: Path | str, state: Any) -> None:
+    """Write nested dicts and lists of tensors, numbers and text as one safetensors file, atomically.
+
+    The structure stands as JSON in the file's metadata: `torch.save` would write a pickle, whose loading can run code.
+    """
+    tensors: dict[str, torch.Tensor] = {}
+    structure = _split(state, "state", tensors)
+    with write_atomically(path) as temporary:
+        save_file(tensors, str(temporary), metadata={"structure": json.dumps(structure)})
+
+
+def read_state(path: Path | str) -> Any:
+    """Read what `write_state` wrote, on the CPU."""
+    path = Path(path)
+    if not path.exists():
+        raise ModelFileError(f"{path} is missing.")
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+            structure = json.loads(file.metadata()["structure"])
+        return _join(structure, tensors)
+    except (SafetensorError, json.JSONDecodeError, KeyError, TypeError) as error:
+        raise ModelFileError(f"{path} cannot be read ({error}); it was truncated or edited.") from None
