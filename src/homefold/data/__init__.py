@@ -1,0 +1,35 @@
+"""Domains and labels in, arrays of decoded images out."""
+
+from homefold.data.arrays import dataset_from_arrays, images_from_array
+from homefold.data.cache_directory import cache_directory
+from homefold.data.dataset import DomainDataset
+from homefold.data.digits_mini import load_digits_mini
+from homefold.data.folder import FolderIndex, find_images, load_folder, load_images, scan_folder
+from homefold.data.images import IMAGE_EXTENSIONS, BadImageError, decode_image
+from homefold.data.registry import DatasetEntry, dataset_entry, list_datasets, load_dataset, register_dataset
+from homefold.data.splits import holdout_split
+from homefold.data.verify import VerificationReport, verify_folder
+
+__all__ = [
+    "IMAGE_EXTENSIONS",
+    "BadImageError",
+    "DatasetEntry",
+    "DomainDataset",
+    "FolderIndex",
+    "VerificationReport",
+    "cache_directory",
+    "dataset_entry",
+    "dataset_from_arrays",
+    "decode_image",
+    "find_images",
+    "holdout_split",
+    "images_from_array",
+    "list_datasets",
+    "load_dataset",
+    "load_digits_mini",
+    "load_folder",
+    "load_images",
+    "register_dataset",
+    "scan_folder",
+    "verify_folder",
+]

@@ -1,0 +1,138 @@
+"""Looking a folder through before training on it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from homefold.data.verify import verify_folder
+
+
+def _noise(path: Path, seed: int, shape: tuple[int, int] = (6, 8)) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.random.default_rng(seed).integers(0, 256, (*shape, 3), dtype=np.uint8)).save(path)
+    return path
+
+
+@pytest.fixture
+def photos(tmp_path):
+    seed = 0
+    for domain in ("inside", "outside"):
+        for name, count in (("cat", 3), ("dog", 2)):
+            for i in range(count):
+                seed += 1
+                _noise(tmp_path / "photos" / domain / name / f"{i}.png", seed)
+    return tmp_path / "photos"
+
+
+def test_a_sound_folder_is_counted_and_called_ok(photos):
+    report = verify_folder(photos)
+    assert report.verdict == "ok"
+    assert report.images == 10
+    assert report.counts == {"inside": {"cat": 3, "dog": 2}, "outside": {"cat": 3, "dog": 2}}
+    assert (report.bad, report.duplicates, report.errors, report.warnings) == ((), (), (), ())
+
+
+def test_a_bad_image_is_an_error_that_names_it(photos):
+    bad = photos / "inside" / "cat" / "9.png"
+    bad.write_bytes(b"")
+    report = verify_folder(photos)
+    assert report.verdict == "errors"
+    assert report.bad == ((str(bad), "is empty (0 bytes)"),)
+    (sentence,) = report.errors
+    assert sentence.startswith(f"1 image cannot be decoded: {bad} is empty (0 bytes).")
+    assert report.images == 11
+    assert report.counts["inside"]["cat"] == 4
+
+
+def test_the_same_image_in_two_domains_is_warned_of_as_leakage(photos):
+    original, copy = photos / "inside" / "cat" / "0.png", photos / "outside" / "cat" / "copy.png"
+    shutil.copy(original, copy)
+    report = verify_folder(photos)
+    assert report.verdict == "warnings"
+    (group,) = report.duplicates
+    assert (group.paths, group.domains, group.classes) == (
+        (str(original), str(copy)),
+        ("inside", "outside"),
+        ("cat",),
+    )
+    (sentence,) = report.warnings
+    assert sentence.startswith("1 image in more than one domain")
+    assert "leakage" in sentence
+    assert f"{original} = {copy}" in sentence
+
+
+def test_the_same_image_twice_in_one_place_is_a_warning(photos):
+    shutil.copy(photos / "inside" / "cat" / "0.png", photos / "inside" / "cat" / "copy.png")
+    report = verify_folder(photos)
+    assert report.verdict == "warnings"
+    (sentence,) = report.warnings
+    assert "more than once in the same domain and class" in sentence
+    assert "leakage" not in sentence
+
+
+def test_the_same_image_under_two_labels_is_an_error(photos):
+    shutil.copy(photos / "inside" / "cat" / "0.png", photos / "inside" / "dog" / "copy.png")
+    report = verify_folder(photos)
+    assert report.verdict == "errors"
+    assert "more than one class" in report.errors[0]
+    assert report.warnings == ()
+
+
+def test_duplicates_are_told_by_their_pixels_and_not_by_their_file(photos):
+    original = photos / "inside" / "cat" / "0.png"
+    Image.open(original).save(photos / "inside" / "cat" / "other.bmp")
+    assert len(verify_folder(photos).duplicates) == 1
+
+
+def test_plain_images_of_different_shapes_are_not_duplicates(photos):
+    for i, (height, width) in enumerate([(2, 8), (4, 4), (8, 2)]):
+        Image.new("RGB", (width, height)).save(photos / "inside" / "cat" / f"plain{i}.png")
+    assert verify_folder(photos).duplicates == ()
+
+
+def test_many_duplicates_are_summed_up(photos):
+    for i in range(8):
+        _noise(photos / "inside" / "cat" / f"a{i}.png", 1000 + i)
+        _noise(photos / "outside" / "cat" / f"b{i}.png", 1000 + i)
+    report = verify_folder(photos)
+    assert len(report.duplicates) == 8
+    (sentence,) = report.warnings
+    assert sentence.startswith("8 images ")
+    assert "and 3 more" in sentence
+
+
+def test_a_class_missing_from_a_domain_is_a_warning(photos):
+    shutil.rmtree(photos / "outside" / "dog")
+    report = verify_folder(photos)
+    assert report.verdict == "warnings"
+    assert report.counts["outside"] == {"cat": 3, "dog": 0}
+    assert "The class dog has no images in outside" in report.warnings[0]
+
+
+def test_a_folder_that_is_no_dataset_is_reported_and_not_raised(tmp_path):
+    report = verify_folder(tmp_path / "gone")
+    assert report.verdict == "errors"
+    assert "There is no folder" in report.errors[0]
+    assert report.images == 0
+
+
+def test_only_the_domains_asked_for_are_looked_at(photos):
+    (photos / "outside" / "cat" / "9.png").write_bytes(b"")
+    assert verify_folder(photos, domains=["inside"]).counts == {"inside": {"cat": 3, "dog": 2}}
+    assert verify_folder(photos, domains=["inside"]).bad == ()
+
+
+def test_the_report_is_plain_json(photos):
+    shutil.copy(photos / "inside" / "cat" / "0.png", photos / "outside" / "dog" / "copy.png")
+    (photos / "inside" / "notes.txt").write_text("no image")
+    report = json.loads(json.dumps(verify_folder(photos).as_dict()))
+    assert report["verdict"] == "errors"
+    assert report["ignored"] == 1
+    assert report["duplicates"][0]["domains"] == ["inside", "outside"]
+    assert report["counts"]["inside"] == {"cat": 3, "dog": 2}
