@@ -1,0 +1,42 @@
+"""The mean of a network's weights over the later part of training."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+__all__ = ["WeightAverage"]
+
+
+class WeightAverage:
+    """A running mean of every floating-point tensor of a module's state, batch-norm statistics included.
+
+    Args:
+        module: whose state is averaged; read at each `update`.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.count = 0
+        self.mean: dict[str, torch.Tensor] = {}
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Add the module's present weights to the mean."""
+        self.count += 1
+        for name, value in self.module.state_dict().items():
+            if name not in self.mean or not value.is_floating_point():
+                self.mean[name] = value.detach().clone()
+            else:
+                self.mean[name] += (value - self.mean[name]) / self.count
+
+    def state_dict(self) -> dict[str, object]:
+        """What a checkpoint must keep."""
+        return {"count": self.count, "mean": dict(self.mean)}
+
+    def load_state_dict(self, state: dict[str, object]) -> None:
+        """Go on from a checkpoint, on the module's device."""
+        own = self.module.state_dict()
+        mean: dict[str, torch.Tensor] = state["mean"]  # type: ignore[assignment]
+        self.count = int(state["count"])  # type: ignore[call-overload]
+        self.mean = {name: value.to(own[name].device) for name, value in mean.items()}

@@ -1,0 +1,70 @@
+"""Do the features still tell images apart?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import torch
+
+from homefold.errors import FeatureCollapseError
+from homefold.features.loss import cosine_normalise
+
+__all__ = ["FeatureSpread", "feature_spread", "require_spread"]
+
+_SMALLEST_NORM = 1e-4
+_SMALLEST_DEVIATION = 1e-4
+
+
+@dataclass(frozen=True)
+class FeatureSpread:
+    """How a set of features lies on the sphere.
+
+    Args:
+        dead: share of features whose length is practically zero.
+        deviation: standard deviation of the cosine similarity over pairs.
+        same: mean similarity of pairs with equal labels.
+        different: mean similarity of pairs with different labels; NaN-free, 0 where there is none.
+    """
+
+    dead: float
+    deviation: float
+    same: float
+    different: float
+
+    def as_dict(self) -> dict[str, float]:
+        """For records."""
+        return asdict(self)
+
+
+def feature_spread(z: torch.Tensor, labels: torch.Tensor) -> FeatureSpread:
+    """Measure `z: (n, d)` with `labels: (n,)`."""
+    z = z.float()
+    similarity = cosine_normalise(z) @ cosine_normalise(z).T
+    others = ~torch.eye(len(z), dtype=torch.bool, device=z.device)
+    same = (labels[:, None] == labels[None, :]) & others
+    different = (labels[:, None] != labels[None, :]) & others
+
+    def mean(mask: torch.Tensor) -> float:
+        return float(similarity[mask].mean()) if bool(mask.any()) else 0.0
+
+    return FeatureSpread(
+        dead=float((z.norm(dim=1) < _SMALLEST_NORM).float().mean()),
+        deviation=float(similarity[others].std()) if len(z) > 2 else 1.0,
+        same=mean(same),
+        different=mean(different),
+    )
+
+
+def require_spread(spread: FeatureSpread, epoch: int) -> None:
+    """Stop with a sentence when the features of the held-out images have become one point."""
+    if spread.dead > 0.5:
+        found = f"{spread.dead:.0%} of the held-out images have a feature of length zero"
+    elif not spread.deviation > _SMALLEST_DEVIATION:
+        found = f"all held-out images point the same way (their similarities differ by {spread.deviation:.1e})"
+    else:
+        return
+    raise FeatureCollapseError(
+        f"the features collapsed: after epoch {epoch} {found}. L_A needs features of both signs and a start that can "
+        f"tell classes apart: use a head (--features.head linear or mlp), add --features.cross-entropy-weight 1, "
+        f"lower --learning-rate, or start from pretrained --weights."
+    )

@@ -1,0 +1,93 @@
+"""Every setting of stage 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+import tyro
+
+from homefold.data.augmentation import AugmentationConfig
+from homefold.device import Precision
+from homefold.errors import ConfigError
+from homefold.features.network import Head
+from homefold.features.sampling import Sampling
+from homefold.features.schedule import Schedule
+
+__all__ = ["FeatureConfig"]
+
+
+@dataclass(frozen=True)
+class FeatureConfig:
+    """Stage 1: the network f and how it is trained."""
+
+    backbone: Annotated[str, tyro.conf.arg(aliases=["--backbone"])] = "resnet18"
+    """resnet18, resnet34, resnet50, resnet101, alexnet, digits, digits-bn, wrn-16-4, or timm:NAME."""
+    weights: Annotated[str, tyro.conf.arg(aliases=["--weights"])] = "auto"
+    """Where the backbone starts: auto (published weights if they lie in the local cache), torchvision or timm
+    (downloaded once), a safetensors or .pth file, or none."""
+    head: Head = "mlp"
+    """Layers between backbone and feature: none, linear, mlp (one hidden layer), office-home (two)."""
+    feature_dim: int = 256
+    """Size of the feature z; 0 keeps the backbone's own size."""
+
+    metric_weight: float = 1.0
+    """Weight of the pairwise metric loss L_A."""
+    temperature: float = 0.1
+    """τ: the pair logit is cosine similarity / τ."""
+    learn_temperature: bool = False
+    """Train τ and the bias of the pair logit along with the network."""
+    pair_bias: float = 0.0
+    """Added to the pair logit; negative values start from "most pairs differ"."""
+    balanced_pairs: bool = False
+    """Weigh same-label and different-label pairs half each instead of by their number."""
+    cross_entropy_weight: float = 0.0
+    """Weight of an added cross-entropy loss on a linear layer; helps L_A to get going from scratch."""
+    cross_entropy_until: float = 1.0
+    """Fraction of the training after which the cross entropy has faded out linearly; 1 keeps it to the end."""
+
+    epochs: Annotated[int, tyro.conf.arg(aliases=["--epochs"])] = 30
+    """Passes over the training images."""
+    batch_size: Annotated[int, tyro.conf.arg(aliases=["--batch-size"])] = 128
+    """Images a step; L_A sees all pairs of them."""
+    learning_rate: Annotated[float, tyro.conf.arg(aliases=["--learning-rate"])] = 0.05
+    """Highest learning rate of SGD."""
+    momentum: float = 0.9
+    """Nesterov momentum."""
+    weight_decay: float = 5e-4
+    """L2 penalty on all weights."""
+    schedule: Schedule = "one-cycle"
+    """How the learning rate runs: one-cycle, step or constant."""
+    milestones: tuple[float, ...] = (0.25, 0.5, 0.75)
+    """Fractions of the training at which the step schedule decays."""
+    decay: float = 0.2
+    """Factor of the step schedule at each milestone."""
+    precision: Precision = "auto"
+    """auto (bfloat16 on a GPU that has it, float32 elsewhere), float32, bfloat16 or float16."""
+    sampling: Sampling = "shuffled"
+    """shuffled (every image once an epoch) or balanced (batches even over domain × class)."""
+    average_from: float = 1.0
+    """Fraction of the training from which the weights are averaged at every epoch; 1 means no averaging."""
+    held_out: float = 0.1
+    """Fraction of each source domain and class kept out of training, to select on."""
+    select: Literal["best", "last"] = "best"
+    """Keep the epoch with the lowest held-out L_A (best), or the last one."""
+    checkpoint_seconds: float = 60.0
+    """Least time between two checkpoints, which are written at the end of an epoch."""
+    augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
+    """How training images are varied."""
+
+    def __post_init__(self) -> None:
+        positive = ("temperature", "epochs", "batch_size", "learning_rate")
+        for name in positive:
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name} must be positive; got {getattr(self, name)}.")
+        for name in ("cross_entropy_until", "average_from"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"{name} is a fraction of the training, 0 to 1; got {getattr(self, name)}.")
+        if not 0 < self.held_out < 1:
+            raise ConfigError(f"held_out is a fraction between 0 and 1; got {self.held_out}.")
+        if self.batch_size < 2:
+            raise ConfigError("batch_size must be at least 2: L_A compares pairs.")
+        if self.feature_dim < 0:
+            raise ConfigError(f"feature_dim must not be negative; got {self.feature_dim}.")

@@ -1,0 +1,42 @@
+"""f over many images, each result independent of the images that came with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from homefold.features.batches import ImageStore
+from homefold.features.network import FeatureNet
+from homefold.tiles import apply_in_tiles, steady_tile
+
+__all__ = ["extract_features", "image_tile"]
+
+_TILE_PIXELS = 32 * 32 * 32
+_LARGEST_TILE = 32
+_TILE_ON_ACCELERATOR = 64
+
+
+def image_tile(image_size: tuple[int, int], device: torch.device) -> int:
+    """Images computed together: on a CPU one large image alone costs no more than in a batch, small ones do."""
+    if device.type != "cpu":
+        return _TILE_ON_ACCELERATOR
+    return max(1, min(_LARGEST_TILE, _TILE_PIXELS // (image_size[0] * image_size[1])))
+
+
+def extract_features(net: FeatureNet, images: np.ndarray, device: torch.device) -> torch.Tensor:
+    """Features `(n, d)` of `images: (n, h, w, 3)` uint8, on `device`, in tiles of a fixed size."""
+    store = ImageStore(images, device)
+    height, width = images.shape[1:3]
+    net.eval()
+    with torch.no_grad():
+        size = steady_tile(
+            net, "features", _channels_last(net), (3, height, width), image_tile((height, width), device), device
+        )
+        return apply_in_tiles(lambda rows: net(store.batch(rows)).float(), torch.arange(len(images)), size)
+
+
+def _channels_last(net: FeatureNet) -> Callable[[torch.Tensor], torch.Tensor]:
+    """`net` for images laid out as the store hands them out: another layout means other kernels."""
+    return lambda images: net(images.contiguous(memory_format=torch.channels_last))

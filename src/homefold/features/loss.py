@@ -1,0 +1,82 @@
+"""The pairwise metric loss L_A: cosine similarity learns to mean "same label", whatever the domain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch.nn import functional as F
+
+__all__ = ["cosine_normalise", "pairwise_metric_loss", "pairwise_metric_loss_bound"]
+
+
+def cosine_normalise(z: torch.Tensor) -> torch.Tensor:
+    """Scale every row of `z: (n, d)` to unit length, for any finite scale; a zero row stays zero.
+
+    Squaring 1e30 overflows float32 and squaring 1e-30 vanishes, so each row is first divided by its largest
+    entry. That factor is a constant for the gradient: the direction does not depend on it.
+    """
+    largest = z.detach().abs().amax(dim=1, keepdim=True)
+    return F.normalize(z / torch.where(largest > 0, largest, torch.ones_like(largest)), dim=1)
+
+
+def pairwise_metric_loss(
+    z: torch.Tensor,
+    labels: torch.Tensor,
+    temperature: float | torch.Tensor = 0.1,
+    *,
+    bias: float | torch.Tensor = 0.0,
+    balanced: bool = False,
+) -> torch.Tensor:
+    """L_A = mean over all N² pairs (i, j) of BCE(sigmoid(cos(z_i, z_j) / τ + b), [y_i = y_j]).
+
+    The paper's loss has b = 0 and weighs every pair alike, the diagonal included; those are the defaults.
+
+    Args:
+        z: `(n, d)` features; computed in float32 at least, whatever autocast says.
+        labels: `(n,)` integers.
+        temperature: τ; a tensor when it is learned.
+        bias: b, added to the logit; negative values start training from "most pairs differ".
+        balanced: weigh equal and different pairs half each, instead of by their number.
+
+    Returns:
+        A scalar.
+
+    >>> z = torch.tensor([[1.0, 0.0], [2.0, 0.0]])
+    >>> round(float(pairwise_metric_loss(z, torch.tensor([0, 0]), 1.0)), 4)  # ln(1 + 1/e)
+    0.3133
+    """
+    with torch.autocast(z.device.type, enabled=False):
+        unit = cosine_normalise(z if z.dtype in (torch.float32, torch.float64) else z.float())
+        logits = unit @ unit.T / temperature + bias
+        same = (labels[:, None] == labels[None, :]).to(logits.dtype)
+        losses = F.binary_cross_entropy_with_logits(logits, same, reduction="none")
+        if not balanced:
+            return losses.mean()
+        different = 1 - same
+        halves = [(losses * mask).sum() / mask.sum().clamp(min=1) for mask in (same, different)]
+        return (halves[0] + halves[1]) / 2
+
+
+def pairwise_metric_loss_bound(class_counts: Sequence[int], temperature: float) -> float:
+    """About the least value L_A can take: classes at the corners of a regular simplex.
+
+    Each class is one point and two classes meet at cosine −1/(C−1). Exact for balanced classes; with other
+    counts the corners may spread a little better than evenly.
+
+    Args:
+        class_counts: images of each class in the set the loss is taken over.
+        temperature: τ.
+
+    >>> round(pairwise_metric_loss_bound([10] * 7, 0.1), 3), round(pairwise_metric_loss_bound([10] * 10, 0.1), 3)
+    (0.148, 0.256)
+    """
+    counts = [count for count in class_counts if count > 0]
+    total = sum(counts)
+    same = sum(count**2 for count in counts) / total**2
+    positive = math.log1p(math.exp(-1 / temperature))
+    if len(counts) < 2:
+        return positive
+    negative = math.log1p(math.exp(-1 / ((len(counts) - 1) * temperature)))
+    return same * positive + (1 - same) * negative

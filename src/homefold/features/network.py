@@ -1,0 +1,89 @@
+"""f_θ: pixels in [0, 1] to a feature z, as normalisation, backbone and head."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import nn
+
+from homefold.errors import ConfigError
+from homefold.features.backbones import output_dim
+
+__all__ = ["FeatureNet", "Head", "Normalisation", "build_head"]
+
+Head = Literal["none", "linear", "mlp", "office-home"]
+Normalisation = Literal["imagenet", "half", "none"]
+
+_STATISTICS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
+    "none": ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
+}
+
+
+def build_head(kind: Head, dim_in: int, dim_out: int) -> nn.Module:
+    """What stands between the backbone and z.
+
+    Args:
+        kind: `none` passes the backbone's output on; `linear` is one layer (the paper's parameter count);
+            `mlp` is the authors' Linear(d, d) – LeakyReLU – Linear(d, out); `office-home` adds the two fully
+            connected layers that the paper adds there, each followed by a LeakyReLU, before the linear layer.
+        dim_in: features of the backbone.
+        dim_out: features of z.
+    """
+    if kind == "none":
+        if dim_in != dim_out:
+            raise ConfigError(f"head none passes on the backbone's {dim_in} features; feature_dim asks for {dim_out}.")
+        return nn.Identity()
+    if kind == "linear":
+        return nn.Linear(dim_in, dim_out)
+    if kind == "mlp":
+        return nn.Sequential(nn.Linear(dim_in, dim_in), nn.LeakyReLU(0.2), nn.Linear(dim_in, dim_out))
+    if kind == "office-home":
+        return nn.Sequential(
+            nn.Linear(dim_in, dim_in), nn.LeakyReLU(0.2), nn.Linear(dim_in, dim_in), nn.LeakyReLU(0.2),
+            nn.Linear(dim_in, dim_out),
+        )  # fmt: skip
+    raise ConfigError(f"there is no head {kind!r}; choose none, linear, mlp or office-home.")
+
+
+class FeatureNet(nn.Module):
+    """f_θ : `(n, 3, h, w)` pixels in [0, 1] → `(n, feature_dim)` features.
+
+    Args:
+        backbone: any module that turns normalised images into `(n, d)`.
+        image_size: `(height, width)` it will be given.
+        head: see `build_head`.
+        feature_dim: size of z; 0 keeps the backbone's own size.
+        normalisation: the statistics that the backbone expects its input to be normalised with.
+
+    >>> from homefold.features.backbones import build_backbone
+    >>> net = FeatureNet(build_backbone("digits"), (32, 32), head="linear", feature_dim=64, normalisation="half")
+    >>> net(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 64])
+    """
+
+    mean: torch.Tensor
+    std: torch.Tensor
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        image_size: tuple[int, int],
+        *,
+        head: Head = "mlp",
+        feature_dim: int = 256,
+        normalisation: Normalisation = "imagenet",
+    ) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.backbone_dim = output_dim(backbone, image_size)
+        self.feature_dim = feature_dim or self.backbone_dim
+        self.head = build_head(head, self.backbone_dim, self.feature_dim)
+        mean, std = _STATISTICS[normalisation]
+        self.register_buffer("mean", torch.tensor(mean).view(1, 3, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(1, 3, 1, 1), persistent=False)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.head(self.backbone((images - self.mean) / self.std))

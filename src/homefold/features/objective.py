@@ -1,0 +1,85 @@
+"""What stage 1 minimises: L_A, cross entropy, or both, with what each may learn beside the network."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from homefold.errors import ConfigError
+from homefold.features.loss import pairwise_metric_loss
+
+__all__ = ["Objective"]
+
+
+class Objective(nn.Module):
+    """weight_A · L_A + weight_CE · CE, with a linear layer of its own for the cross entropy.
+
+    With the metric weight at 0 this is Deep All: a plain classifier on the pooled sources.
+
+    Args:
+        feature_dim: size of z.
+        num_classes: outputs of the cross-entropy layer.
+        metric_weight: weight of L_A.
+        cross_entropy_weight: weight of the cross entropy.
+        temperature: τ of L_A.
+        learn_temperature: let τ and the bias of the pair logit be trained along.
+        bias: the pair logit's bias, or its start where it is learned.
+        balanced_pairs: weigh equal and different pairs half each.
+    """
+
+    def __init__(
+        self,
+        feature_dim: int,
+        num_classes: int,
+        *,
+        metric_weight: float = 1.0,
+        cross_entropy_weight: float = 0.0,
+        temperature: float = 0.1,
+        learn_temperature: bool = False,
+        bias: float = 0.0,
+        balanced_pairs: bool = False,
+    ) -> None:
+        super().__init__()
+        if metric_weight < 0 or cross_entropy_weight < 0 or metric_weight + cross_entropy_weight == 0:
+            raise ConfigError(
+                f"the weights of L_A ({metric_weight}) and of cross entropy ({cross_entropy_weight}) must not be "
+                f"negative, and one of them must be positive."
+            )
+        self.metric_weight = metric_weight
+        self.cross_entropy_weight = cross_entropy_weight
+        self.temperature = temperature
+        self.balanced_pairs = balanced_pairs
+        self.classifier = nn.Linear(feature_dim, num_classes) if cross_entropy_weight else None
+        self.log_temperature: nn.Parameter | None = None
+        self.bias: nn.Parameter | float = bias
+        if learn_temperature:
+            self.log_temperature = nn.Parameter(torch.tensor(math.log(temperature)))
+            self.bias = nn.Parameter(torch.tensor(float(bias)))
+
+    def pair_temperature(self) -> float | torch.Tensor:
+        """τ as it now stands."""
+        return self.temperature if self.log_temperature is None else self.log_temperature.exp()
+
+    def forward(self, z: torch.Tensor, labels: torch.Tensor, cross_entropy_scale: float = 1.0) -> torch.Tensor:
+        """The loss of a batch; `cross_entropy_scale` in [0, 1] fades the cross entropy out during training."""
+        total = z.new_zeros(())
+        if self.metric_weight:
+            metric = pairwise_metric_loss(
+                z, labels, self.pair_temperature(), bias=self.bias, balanced=self.balanced_pairs
+            )
+            total = total + self.metric_weight * metric
+        if self.classifier is not None and cross_entropy_scale > 0:
+            with torch.autocast(z.device.type, enabled=False):
+                loss = F.cross_entropy(self.classifier(z.float()), labels)
+            total = total + self.cross_entropy_weight * cross_entropy_scale * loss
+        return total
+
+    def criterion(self, z: torch.Tensor, labels: torch.Tensor, temperature: float) -> torch.Tensor:
+        """What selection looks at: plain L_A at a fixed τ where L_A is trained, cross entropy otherwise."""
+        if self.metric_weight:
+            return pairwise_metric_loss(z, labels, temperature)
+        assert self.classifier is not None
+        return F.cross_entropy(self.classifier(z.float()), labels)
