@@ -1,0 +1,221 @@
+"""Stage 3: the classifier of features, a linear layer or one hidden layer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from homefold.errors import ConfigError, DataError, TrainingDivergedError
+from homefold.progress import ProgressReporter, SilentReporter
+from homefold.seeding import generator, isolated_seed
+
+__all__ = ["Classifier", "ClassifierConfig", "build_classifier", "fit_classifier"]
+
+_CHUNK = 8192
+
+
+@dataclass(frozen=True)
+class ClassifierConfig:
+    """Form and training of the classifier."""
+
+    kind: Literal["linear", "hidden"] = "linear"
+    """A single fully connected layer, or one with a hidden layer before it."""
+    hidden_dim: int = 256
+    """Width of the hidden layer."""
+    learning_rate: float = 0.003
+    """Learning rate of Adam."""
+    epochs: int = 20
+    """Passes over the source features."""
+    batch_size: int = 64
+    """Features per step."""
+    train_on: Literal["features", "both"] = "features"
+    """Train on the source features, or on both them and their reconstructions by the manifold."""
+    weight_decay: float = 0.0
+    """Weight decay."""
+    label_smoothing: float = 0.0
+    """Probability spread evenly over all classes in the target of the cross entropy."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("linear", "hidden"):
+            raise ConfigError(f"the classifier must be linear or hidden; got {self.kind!r}.")
+        if self.train_on not in ("features", "both"):
+            raise ConfigError(f"train_on must be features or both; got {self.train_on!r}.")
+        for name in ("hidden_dim", "epochs", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
+        if not 0 < self.learning_rate < math.inf:
+            raise ConfigError(f"learning_rate must be a positive number; got {self.learning_rate}.")
+        if not 0 <= self.weight_decay < math.inf:
+            raise ConfigError(f"weight_decay must be zero or a positive number; got {self.weight_decay}.")
+        if not 0 <= self.label_smoothing < 1:
+            raise ConfigError(f"label_smoothing must be at least 0 and below 1; got {self.label_smoothing}.")
+
+
+class Classifier(nn.Module):
+    """Logits of a feature.
+
+    Args:
+        feature_dim: dimensions d of a feature.
+        num_classes: number C of classes.
+        kind: `"linear"` or `"hidden"`.
+        hidden_dim: width of the hidden layer.
+    """
+
+    held_out_accuracy: float | None
+    """Accuracy on held-out source features, set by `fit_classifier`."""
+
+    def __init__(
+        self,
+        feature_dim: int,
+        num_classes: int,
+        kind: Literal["linear", "hidden"] = "linear",
+        hidden_dim: int = 256,
+    ) -> None:
+        super().__init__()
+        self.feature_dim, self.num_classes = feature_dim, num_classes
+        self.held_out_accuracy = None
+        self.best_epoch = 0
+        self.layers = (
+            nn.Sequential(nn.Linear(feature_dim, num_classes))
+            if kind == "linear"
+            else nn.Sequential(nn.Linear(feature_dim, hidden_dim), nn.ReLU(), nn.Linear(hidden_dim, num_classes))
+        )
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        """z: (n, d) -> logits (n, C)."""
+        logits: torch.Tensor = self.layers(z)
+        return logits
+
+
+def build_classifier(config: ClassifierConfig, feature_dim: int, num_classes: int) -> Classifier:
+    """An untrained classifier of the configured form, frozen, into which a saved state loads."""
+    classifier = Classifier(feature_dim, num_classes, config.kind, config.hidden_dim)
+    classifier.requires_grad_(False)
+    return classifier.eval()
+
+
+def fit_classifier(
+    config: ClassifierConfig,
+    train_z: torch.Tensor,
+    train_y: torch.Tensor,
+    held_z: torch.Tensor,
+    held_y: torch.Tensor,
+    *,
+    num_classes: int,
+    reconstruct: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    seed: int,
+    device: torch.device | str = "cpu",
+    reporter: ProgressReporter | None = None,
+) -> Classifier:
+    """Train on source features and keep the epoch that is most accurate on held-out source features.
+
+    Equal accuracies are decided by the lower held-out cross entropy.
+
+    Args:
+        config: form and training.
+        train_z, train_y: (n, d) features and (n,) labels.
+        held_z, held_y: (m, d) features and (m,) labels of the same source domains.
+        num_classes: number C of classes.
+        reconstruct: feature -> its place on the manifold, (n, d) -> (n, d); needed to train on both.
+        seed: initialisation and order follow from it.
+        device: where to train; the result stays there.
+        reporter: is told of each epoch.
+
+    Returns:
+        The classifier, frozen, with `held_out_accuracy` and `best_epoch` set.
+    """
+    for what, z, y in (("training", train_z, train_y), ("held-out", held_z, held_y)):
+        _check(what, z, y, num_classes)
+    device = torch.device(device)
+    train_z, held_z = (z.detach().to(device, torch.float32) for z in (train_z, held_z))
+    train_y, held_y = (y.to(device, torch.long) for y in (train_y, held_y))
+    if config.train_on == "both":
+        train_z, train_y = _with_reconstructions(train_z, train_y, reconstruct)
+    with isolated_seed(seed, "classifier", "initialisation"):
+        model = Classifier(train_z.shape[1], num_classes, config.kind, config.hidden_dim)
+    model.to(device)
+    _train(model, config, train_z, train_y, held_z, held_y, seed, reporter or SilentReporter())
+    model.requires_grad_(False)
+    return model.eval()
+
+
+def _check(what: str, z: torch.Tensor, y: torch.Tensor, num_classes: int) -> None:
+    if z.ndim != 2 or len(z) == 0 or y.shape != (len(z),):
+        raise DataError(
+            f"the classifier needs {what} features (n, d) with one label each, n at least 1; "
+            f"got shapes {tuple(z.shape)} and {tuple(y.shape)}."
+        )
+    if not 0 <= int(y.min()) <= int(y.max()) < num_classes:
+        raise DataError(
+            f"{what} labels run from {int(y.min())} to {int(y.max())}, but there are {num_classes} classes."
+        )
+
+
+@torch.no_grad()
+def _with_reconstructions(
+    z: torch.Tensor, y: torch.Tensor, reconstruct: Callable[[torch.Tensor], torch.Tensor] | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Features followed by their reconstructions, (2n, d), and labels for both, (2n,)."""
+    if reconstruct is None:
+        raise ConfigError(
+            "train_on is both, but there is no manifold that reconstructs features; "
+            "set train_on to features, or use a manifold with an encoder."
+        )
+    rebuilt = torch.cat([reconstruct(part) for part in z.split(_CHUNK)])
+    return torch.cat([z, rebuilt]), torch.cat([y, y])
+
+
+def _train(
+    model: Classifier,
+    config: ClassifierConfig,
+    train_z: torch.Tensor,
+    train_y: torch.Tensor,
+    held_z: torch.Tensor,
+    held_y: torch.Tensor,
+    seed: int,
+    reporter: ProgressReporter,
+) -> None:
+    """Run the epochs and leave the best weights, their epoch and their accuracy in the model."""
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
+    )
+    best, best_state = (-1.0, -math.inf), {}
+    with reporter.task("Classifier", total=config.epochs) as task:
+        for epoch in range(config.epochs):
+            order = torch.randperm(
+                len(train_z),
+                generator=generator(seed, "classifier", epoch, device=train_z.device),
+                device=train_z.device,
+            )
+            for rows in order.split(config.batch_size):
+                loss = F.cross_entropy(model(train_z[rows]), train_y[rows], label_smoothing=config.label_smoothing)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            accuracy, held_out_loss = _judge(model, held_z, held_y)
+            if not math.isfinite(held_out_loss):
+                raise TrainingDivergedError(
+                    f"The classifier's loss became NaN or infinite in epoch {epoch + 1} of {config.epochs}, "
+                    f"with learning_rate {config.learning_rate:g} and features as large as "
+                    f"{float(train_z.abs().max()):.3g}; lower learning_rate, or normalise the features."
+                )
+            if (accuracy, -held_out_loss) > best:
+                best = (accuracy, -held_out_loss)
+                model.held_out_accuracy, model.best_epoch = accuracy, epoch + 1
+                best_state = {name: value.clone() for name, value in model.state_dict().items()}
+            task.advance(1, accuracy=accuracy, loss=held_out_loss)
+    model.load_state_dict(best_state)
+
+
+@torch.no_grad()
+def _judge(model: Classifier, z: torch.Tensor, y: torch.Tensor) -> tuple[float, float]:
+    """Accuracy and mean cross entropy."""
+    logits = torch.cat([model(part) for part in z.split(_CHUNK)])
+    correct = (logits.argmax(dim=1) == y).float().mean()
+    return float(correct), float(F.cross_entropy(logits, y))

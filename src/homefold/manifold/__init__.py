@@ -1,0 +1,31 @@
+"""Stage 2: a model of the manifold on which source features lie."""
+
+from __future__ import annotations
+
+from homefold.manifold.base import (
+    Manifold,
+    ManifoldConfig,
+    ManifoldKind,
+    ManifoldReport,
+    paper_manifold_config,
+)
+from homefold.manifold.gan import GAN
+from homefold.manifold.nearest import NearestNeighbour, nearest_index
+from homefold.manifold.registry import build_manifold, fit_manifold, list_manifolds
+from homefold.manifold.vae import VAE, vae_loss
+
+__all__ = [
+    "GAN",
+    "VAE",
+    "Manifold",
+    "ManifoldConfig",
+    "ManifoldKind",
+    "ManifoldReport",
+    "NearestNeighbour",
+    "build_manifold",
+    "fit_manifold",
+    "list_manifolds",
+    "nearest_index",
+    "paper_manifold_config",
+    "vae_loss",
+]

@@ -1,0 +1,296 @@
+"""What every model of the source manifold offers, how it is configured, and what it says of itself."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
+from typing import Any, Literal, get_args
+
+import torch
+from torch import nn
+
+from homefold.errors import ConfigError, DataError, ManifoldCollapsedError
+
+__all__ = [
+    "SLOPE",
+    "Manifold",
+    "ManifoldConfig",
+    "ManifoldKind",
+    "ManifoldReport",
+    "check_features",
+    "constant_features_reason",
+    "even_subset",
+    "explained_share",
+    "mlp",
+    "nearly_constant",
+    "paper_manifold_config",
+    "training_rate",
+]
+
+ManifoldKind = Literal["vae", "conv-vae", "gan", "nearest"]
+
+SLOPE = 0.2
+
+_DEFAULT_EPOCHS = {"vae": 100, "conv-vae": 100, "gan": 150, "nearest": 0}
+_DEFAULT_LEARNING_RATE = {"vae": 4e-3, "conv-vae": 1e-2, "gan": 1e-3, "nearest": 1e-3}
+
+
+@dataclass(frozen=True)
+class ManifoldConfig:
+    """How the manifold of the source features is modelled and trained."""
+
+    kind: ManifoldKind = "vae"
+    """An MLP VAE, the paper's small convolutional VAE, a GAN, or the nearest source feature (1-NN)."""
+    latent_dim: int = 32
+    """Dimensions of the latent u (1-NN ignores it: its latent is an index)."""
+    hidden: tuple[int, ...] = (128, 128)
+    """Widths of the decoder's hidden layers; the encoder or the discriminator has them mirrored."""
+    kl_weight: float = 1e-3
+    """Weight of the KL term per sample, in nats, against a reconstruction error per coordinate (VAE)."""
+    optimizer: Literal["adamw", "sgd"] = "adamw"
+    """Optimiser of the training; the GAN takes adamw only."""
+    learning_rate: float | None = None
+    """Peak learning rate; none takes the default of the kind: vae 0.004, conv-vae 0.01, gan 0.001."""
+    schedule: Literal["cosine", "constant"] = "cosine"
+    """How the learning rate moves: a short warm-up then a cosine down to zero, or constant."""
+    momentum: float = 0.9
+    """Momentum of SGD."""
+    weight_decay: float = 0.0
+    """Weight decay of the optimiser."""
+    epochs: int | None = None
+    """Passes over the source features; none takes the default of the kind: vae 100, conv-vae 100, gan 150."""
+    batch_size: int = 128
+    """Features per step."""
+    gradient_penalty: float = 0.1
+    """Weight of R1, the discriminator's squared gradient at real features scaled to unit length (GAN)."""
+    bank_size: int = 2048
+    """At most so many decoded source points are kept to start a projection from (1-NN keeps all features)."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", tuple(self.hidden))
+        if self.kind not in get_args(ManifoldKind):
+            raise ConfigError(f"there is no manifold {self.kind!r}; choose one of {', '.join(get_args(ManifoldKind))}.")
+        if self.optimizer not in ("adamw", "sgd"):
+            raise ConfigError(f"optimizer must be adamw or sgd; got {self.optimizer!r}.")
+        if self.kind == "gan" and self.optimizer != "adamw":
+            raise ConfigError("a GAN does not train with sgd; set optimizer to adamw.")
+        if self.schedule not in ("cosine", "constant"):
+            raise ConfigError(f"schedule must be cosine or constant; got {self.schedule!r}.")
+        for name in ("latent_dim", "batch_size", "bank_size"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
+        if not self.hidden or min(self.hidden) < 1:
+            raise ConfigError(f"hidden must name at least one layer of width 1 or more; got {self.hidden}.")
+        if self.epochs is not None and self.epochs < 1:
+            raise ConfigError(f"epochs must be at least 1; got {self.epochs}.")
+        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
+            raise ConfigError(f"learning_rate must be a positive number; got {self.learning_rate}.")
+        for name in ("kl_weight", "weight_decay", "gradient_penalty"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ConfigError(f"{name} must be zero or a positive number; got {getattr(self, name)}.")
+        if not 0 <= self.momentum < 1:
+            raise ConfigError(f"momentum must be at least 0 and below 1; got {self.momentum}.")
+
+    @property
+    def resolved_epochs(self) -> int:
+        """`epochs`, or the default of the kind."""
+        return _DEFAULT_EPOCHS[self.kind] if self.epochs is None else self.epochs
+
+    @property
+    def resolved_learning_rate(self) -> float:
+        """`learning_rate`, or the default of the kind."""
+        return _DEFAULT_LEARNING_RATE[self.kind] if self.learning_rate is None else self.learning_rate
+
+
+def paper_manifold_config(kind: ManifoldKind = "conv-vae", feature_dim: int = 256) -> ManifoldConfig:
+    """The settings that the paper prints for its VAE (any network) or its GAN (VLCS).
+
+    Args:
+        kind: `"conv-vae"` (the paper's), `"vae"`, `"gan"` or `"nearest"`.
+        feature_dim: 256 for ResNet and digits, 1024 for AlexNet, whose latent is 64 instead of 32.
+    """
+    if kind == "gan":
+        return ManifoldConfig(
+            kind="gan", latent_dim=64, learning_rate=2e-4, schedule="constant", epochs=450, batch_size=64
+        )
+    return ManifoldConfig(
+        kind=kind,
+        latent_dim=64 if feature_dim >= 1024 else 32,
+        optimizer="sgd",
+        learning_rate=0.005,
+        momentum=0.9,
+        schedule="constant",
+        epochs=350,
+        batch_size=64,
+    )
+
+
+@dataclass(frozen=True)
+class ManifoldReport:
+    """Facts measured on held-out source features at the end of a fit; a fact that a kind lacks is None."""
+
+    kind: str
+    """The kind of manifold."""
+    epochs_run: int
+    """Epochs trained."""
+    best_epoch: int
+    """The epoch whose weights were kept, counted from 1."""
+    baseline_cosine: float
+    """Mean cosine of a held-out feature to the mean training feature: what a constant would reach."""
+    reconstruction_cosine: float
+    """Mean cosine of a held-out feature to its reconstruction (GAN: to the nearest of 4,096 samples)."""
+    explained: float
+    """Share of the baseline's cosine distance that is removed: 1 - (1 - cosine) / (1 - baseline)."""
+    collapsed: bool
+    """Whether the manifold is of no use."""
+    reason: str = ""
+    """Why it is of no use, and what to change, as a sentence; empty when it is usable."""
+    reconstruction: float | None = None
+    """Held-out reconstruction loss, L1 + L2 per coordinate (VAE)."""
+    kl_per_sample: float | None = None
+    """Mean KL divergence of the posterior from the prior, in nats (VAE)."""
+    active_units: int | None = None
+    """Latent dimensions whose posterior mean varies over the held-out features by more than 0.01 (VAE)."""
+    diversity: float | None = None
+    """Mean pairwise cosine distance of samples, relative to that of held-out features (GAN)."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> ManifoldReport:
+        """The report that `as_dict` wrote; names it does not know are left out."""
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in values.items() if name in known})
+
+
+class Manifold(nn.Module, ABC):
+    """A model of where source features lie: decode a latent into a feature, and say how well that works.
+
+    Args:
+        feature_dim: dimensions d of a feature z.
+        latent_dim: dimensions of a latent u.
+        bank_size: rows of the bank before fitting or loading; loading a state takes the state's.
+    """
+
+    has_encoder: bool
+    is_continuous: bool
+    bank_latents: torch.Tensor
+    bank_features: torch.Tensor
+
+    def __init__(self, feature_dim: int, latent_dim: int, bank_size: int = 0) -> None:
+        super().__init__()
+        self.feature_dim, self.latent_dim = feature_dim, latent_dim
+        self.register_buffer("bank_latents", torch.zeros(bank_size, latent_dim))
+        self.register_buffer("bank_features", torch.zeros(bank_size, feature_dim))
+        self._report: ManifoldReport | None = None
+
+    @abstractmethod
+    def decode(self, u: torch.Tensor) -> torch.Tensor:
+        """Features at latents. u: (n, latent_dim) -> (n, feature_dim); row i depends on row i of u only."""
+
+    def encode(self, z: torch.Tensor) -> torch.Tensor:
+        """The latent that stands for each feature. z: (n, feature_dim) -> (n, latent_dim)."""
+        raise ConfigError(
+            f"a {type(self).__name__} has no encoder, so a projection cannot start from it; "
+            "start from random latents or from the nearest source latent, or use a VAE."
+        )
+
+    def sample(self, n: int, generator: torch.Generator) -> torch.Tensor:
+        """n features at latents drawn from the prior N(0, I): (n, feature_dim)."""
+        u = torch.randn(n, self.latent_dim, generator=generator, device=generator.device)
+        return self.decode(u.to(self.bank_latents.device))
+
+    @property
+    def report(self) -> ManifoldReport:
+        """What was measured on held-out source features at the end of the fit."""
+        if self._report is None:
+            raise ConfigError("this manifold has no report yet: fit it, or set the report that was saved with it.")
+        return self._report
+
+    @report.setter
+    def report(self, report: ManifoldReport) -> None:
+        self._report = report
+
+    def require_usable(self) -> None:
+        """Raise `ManifoldCollapsedError` with the report's sentence if the manifold collapsed."""
+        if self.report.collapsed:
+            raise ManifoldCollapsedError(self.report.reason)
+
+    def freeze(self) -> None:
+        """Evaluation mode, and no gradients for the weights: only latents are searched over."""
+        self.requires_grad_(False)
+        self.eval()
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        """Take the number of rows of the banks from the state, so that a model of any bank size loads."""
+        for name in [name for name in self._buffers if name.startswith("bank_")]:
+            old, new = self._buffers[name], state_dict.get(prefix + name)
+            if old is not None and new is not None and old.shape[1:] == new.shape[1:]:
+                self._buffers[name] = old.new_empty(new.shape)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+def check_features(train: torch.Tensor, held_out: torch.Tensor) -> None:
+    """Refuse features that no manifold can be fitted to. train: (n, d), held_out: (m, d)."""
+    for what, z in (("training", train), ("held-out", held_out)):
+        if z.ndim != 2 or not z.is_floating_point():
+            raise DataError(f"{what} features must be floating point of shape (n, d); got {z.dtype} {tuple(z.shape)}.")
+        if len(z) < 2:
+            raise DataError(f"a manifold needs at least two {what} features; got {len(z)}.")
+        if not bool(torch.isfinite(z).all()):
+            row = int((~torch.isfinite(z)).any(dim=1).nonzero()[0])
+            raise DataError(f"{what} feature {row} has NaN or infinite values; look for what made it.")
+    if train.shape[1] != held_out.shape[1]:
+        raise DataError(f"training features have {train.shape[1]} dimensions, held-out ones {held_out.shape[1]}.")
+
+
+def mlp(*widths: int) -> nn.Sequential:
+    """Linear layers of the given widths, input and output included, with LeakyReLU(0.2) between them."""
+    layers: list[nn.Module] = []
+    for before, after in pairwise(widths):
+        layers += [nn.Linear(before, after), nn.LeakyReLU(SLOPE)]
+    return nn.Sequential(*layers[:-1])
+
+
+def nearly_constant(baseline_cosine: float) -> bool:
+    """Whether features are so alike that float32 cosines no longer tell them apart."""
+    return 1 - baseline_cosine < 1e-5
+
+
+def constant_features_reason(baseline_cosine: float) -> str:
+    """The sentence for features that leave nothing to learn."""
+    return (
+        f"The source features hardly differ in direction (mean cosine {baseline_cosine:.6f} to their mean), "
+        "so there is no manifold to learn: look at how they were trained, or subtract their mean first."
+    )
+
+
+def explained_share(cosine: float, baseline_cosine: float) -> float:
+    """1 - (1 - cosine) / (1 - baseline), the share of the distance removed; 0 for constant features."""
+    return 0.0 if nearly_constant(baseline_cosine) else 1 - (1 - cosine) / (1 - baseline_cosine)
+
+
+def even_subset(n: int, size: int, generator: torch.Generator) -> torch.Tensor:
+    """At most `size` distinct indices below n, evenly spaced from a random offset, on the CPU.
+
+    Features usually lie sorted by domain or class: even spacing keeps each one's share.
+    """
+    if n <= size:
+        return torch.arange(n)
+    offset = torch.rand(1, generator=generator, dtype=torch.float64)
+    return ((torch.arange(size, dtype=torch.float64) + offset) * (n / size)).long().clamp_(max=n - 1)
+
+
+def training_rate(config: ManifoldConfig, step: int, total_steps: int) -> float:
+    """Learning rate at `step`: linear over the first 5 % of steps, then a cosine to zero; or constant."""
+    peak = config.resolved_learning_rate
+    if config.schedule == "constant":
+        return peak
+    warm_up = max(1, total_steps // 20)
+    if step < warm_up:
+        return peak * (step + 1) / warm_up
+    return peak * 0.5 * (1 + math.cos(math.pi * (step - warm_up) / max(1, total_steps - warm_up)))

@@ -1,0 +1,77 @@
+"""Manifolds by name: build an empty one to load into, or fit one."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import torch
+
+from homefold.manifold.base import Manifold, ManifoldConfig, ManifoldKind
+from homefold.manifold.gan import build_gan, fit_gan
+from homefold.manifold.nearest import NearestNeighbour, fit_nearest
+from homefold.manifold.vae import build_vae, fit_vae
+from homefold.progress import ProgressReporter
+
+__all__ = ["build_manifold", "fit_manifold", "list_manifolds"]
+
+
+def list_manifolds() -> tuple[str, ...]:
+    """The kinds of manifold that exist.
+
+    >>> list_manifolds()
+    ('vae', 'conv-vae', 'gan', 'nearest')
+    """
+    return get_args(ManifoldKind)
+
+
+def build_manifold(config: ManifoldConfig, feature_dim: int, bank_size: int = 0) -> Manifold:
+    """An unfitted manifold, frozen, into which a saved state of any bank size loads.
+
+    Args:
+        config: kind and shapes.
+        feature_dim: dimensions of a feature.
+        bank_size: rows of the empty bank; `load_state_dict` replaces it by the state's.
+    """
+    manifold: Manifold
+    match config.kind:
+        case "vae" | "conv-vae":
+            manifold = build_vae(config, feature_dim, bank_size)
+        case "gan":
+            manifold = build_gan(config, feature_dim, bank_size)
+        case "nearest":
+            manifold = NearestNeighbour(feature_dim, bank_size)
+    manifold.freeze()
+    return manifold
+
+
+def fit_manifold(
+    config: ManifoldConfig,
+    train: torch.Tensor,
+    held_out: torch.Tensor,
+    *,
+    labels: torch.Tensor | None = None,
+    seed: int,
+    device: torch.device | str = "cpu",
+    reporter: ProgressReporter | None = None,
+) -> Manifold:
+    """Fit the configured manifold to source features and measure it on held-out ones.
+
+    Args:
+        config: kind and how to train it.
+        train: (n, d) source features, normalised as they will be at inference.
+        held_out: (m, d) features of the same source domains: selection and the report use them.
+        labels: (n,) labels of `train`, which 1-NN keeps beside its features.
+        seed: all randomness follows from it.
+        device: where to train; the result stays there.
+        reporter: is told of each epoch.
+
+    Returns:
+        The manifold, frozen, with its `report`; `require_usable` says whether it may be used.
+    """
+    match config.kind:
+        case "vae" | "conv-vae":
+            return fit_vae(config, train, held_out, seed=seed, device=device, reporter=reporter)
+        case "gan":
+            return fit_gan(config, train, held_out, seed=seed, device=device, reporter=reporter)
+        case "nearest":
+            return fit_nearest(train, held_out, labels=labels, device=device)

@@ -1,0 +1,280 @@
+"""A variational autoencoder of features: the default manifold, as an MLP or as the paper's small conv net."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from homefold.errors import ConfigError, TrainingDivergedError
+from homefold.manifold.base import (
+    SLOPE,
+    Manifold,
+    ManifoldConfig,
+    ManifoldReport,
+    check_features,
+    constant_features_reason,
+    even_subset,
+    explained_share,
+    mlp,
+    nearly_constant,
+    training_rate,
+)
+from homefold.progress import ProgressReporter, SilentReporter
+from homefold.seeding import generator, isolated_seed
+
+__all__ = ["VAE", "build_vae", "fit_vae", "gaussian_kl", "reconstruction_loss", "vae_loss"]
+
+_ACTIVE_VARIANCE = 0.01
+_LEAST_EXPLAINED = 0.1
+_CHUNK = 8192
+
+
+def reconstruction_loss(reconstruction: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """L1 + L2: mean of |x̂ - x| + (x̂ - x)² over rows and coordinates. Both (n, d); returns a scalar."""
+    return F.l1_loss(reconstruction, target) + F.mse_loss(reconstruction, target)
+
+
+def gaussian_kl(mean: torch.Tensor, log_variance: torch.Tensor) -> torch.Tensor:
+    """KL(N(μ, σ²) || N(0, I)) in nats: sum over latent dimensions, mean over rows. Both (n, latent_dim)."""
+    return 0.5 * (mean.square() + log_variance.exp() - log_variance - 1).sum(dim=1).mean()
+
+
+def vae_loss(
+    reconstruction: torch.Tensor,
+    target: torch.Tensor,
+    mean: torch.Tensor,
+    log_variance: torch.Tensor,
+    kl_weight: float,
+) -> torch.Tensor:
+    """Reconstruction per coordinate plus `kl_weight` times KL per sample.
+
+    Neither a larger batch nor a wider feature changes what `kl_weight` means.
+
+    Args:
+        reconstruction, target: (n, d).
+        mean, log_variance: (n, latent_dim), of the posterior N(μ, σ²).
+        kl_weight: weight of the KL term.
+    """
+    return reconstruction_loss(reconstruction, target) + kl_weight * gaussian_kl(mean, log_variance)
+
+
+class VAE(Manifold):
+    """An encoder to a Gaussian posterior over u, and a decoder back to a feature with a linear output.
+
+    Args:
+        feature_dim: dimensions d of a feature.
+        latent_dim: dimensions of u.
+        encoder: (n, d) -> (n, 2 * latent_dim), mean and log-variance side by side.
+        decoder: (n, latent_dim) -> (n, d).
+        bank_size: rows of the bank before fitting.
+    """
+
+    has_encoder = True
+    is_continuous = True
+
+    def __init__(
+        self, feature_dim: int, latent_dim: int, encoder: nn.Module, decoder: nn.Module, bank_size: int = 0
+    ) -> None:
+        super().__init__(feature_dim, latent_dim, bank_size)
+        self.encoder, self.decoder = encoder, decoder
+
+    def decode(self, u: torch.Tensor) -> torch.Tensor:
+        """u: (n, latent_dim) -> (n, feature_dim)."""
+        decoded: torch.Tensor = self.decoder(u)
+        return decoded
+
+    def encode(self, z: torch.Tensor) -> torch.Tensor:
+        """Posterior mean. z: (n, feature_dim) -> (n, latent_dim)."""
+        return self.posterior(z)[0]
+
+    def posterior(self, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Mean and log-variance of q(u | z), (n, latent_dim) each."""
+        mean, log_variance = self.encoder(z).chunk(2, dim=1)
+        return mean, log_variance
+
+
+def _conv_networks(feature_dim: int, latent_dim: int) -> tuple[nn.Sequential, nn.Sequential]:
+    """The paper's pair: the feature as a square picture, halved three times; and the way back.
+
+    256-d: 1×16×16 - 4×8×8 - 8×4×4 - 16×2×2 = 64 - μ, log σ² and u - 64 - transposed, 9,265 parameters in all.
+    """
+    side = math.isqrt(feature_dim)
+    if side * side != feature_dim or side % 8:
+        raise ConfigError(
+            f"the convolutional VAE sees a feature as a square whose side divides by 8 (64, 256, 576, 1024 "
+            f'dimensions, ...), but the features have {feature_dim}; use the manifold kind "vae".'
+        )
+    small = side // 8
+    flat = 16 * small * small
+    encoder = nn.Sequential(
+        nn.Unflatten(1, (1, side, side)),
+        nn.Conv2d(1, 4, 3, stride=2, padding=1),
+        nn.LeakyReLU(SLOPE),
+        nn.Conv2d(4, 8, 3, stride=2, padding=1),
+        nn.LeakyReLU(SLOPE),
+        nn.Conv2d(8, 16, 3, stride=2, padding=1),
+        nn.LeakyReLU(SLOPE),
+        nn.Flatten(),
+        nn.Linear(flat, 2 * latent_dim),
+    )
+    decoder = nn.Sequential(
+        nn.Linear(latent_dim, flat),
+        nn.LeakyReLU(SLOPE),
+        nn.Unflatten(1, (16, small, small)),
+        nn.ConvTranspose2d(16, 8, 3, stride=2, padding=1, output_padding=1),
+        nn.LeakyReLU(SLOPE),
+        nn.ConvTranspose2d(8, 4, 3, stride=2, padding=1, output_padding=1),
+        nn.LeakyReLU(SLOPE),
+        nn.ConvTranspose2d(4, 1, 3, stride=2, padding=1, output_padding=1),
+        nn.Flatten(),
+    )
+    return encoder, decoder
+
+
+def build_vae(config: ManifoldConfig, feature_dim: int, bank_size: int = 0) -> VAE:
+    """An untrained VAE of the configured kind and widths, for features of `feature_dim` dimensions."""
+    if config.kind == "conv-vae":
+        encoder, decoder = _conv_networks(feature_dim, config.latent_dim)
+    else:
+        encoder = mlp(feature_dim, *reversed(config.hidden), 2 * config.latent_dim)
+        decoder = mlp(config.latent_dim, *config.hidden, feature_dim)
+    return VAE(feature_dim, config.latent_dim, encoder, decoder, bank_size)
+
+
+def fit_vae(
+    config: ManifoldConfig,
+    train: torch.Tensor,
+    held_out: torch.Tensor,
+    *,
+    seed: int,
+    device: torch.device | str = "cpu",
+    reporter: ProgressReporter | None = None,
+) -> VAE:
+    """Train a VAE on source features and keep the weights that reconstruct held-out source features best.
+
+    Args:
+        config: kind `"vae"` or `"conv-vae"`, and how to train it.
+        train: (n, d) features.
+        held_out: (m, d) features of the same source domains.
+        seed: initialisation, order and noise follow from it.
+        device: where to train; the result stays there.
+        reporter: is told of each epoch.
+    """
+    check_features(train, held_out)
+    device = torch.device(device)
+    train, held_out = (z.detach().to(device, torch.float32) for z in (train, held_out))
+    with isolated_seed(seed, "manifold", config.kind, "initialisation"):
+        model = build_vae(config, train.shape[1])
+    model.to(device)
+    best_epoch = _train(model, config, train, held_out, seed, reporter or SilentReporter())
+    model.freeze()
+    with torch.no_grad():
+        chosen = even_subset(len(train), config.bank_size, generator(seed, "manifold", "bank"))
+        model.bank_latents = model.encode(train[chosen.to(device)])
+        model.bank_features = model.decode(model.bank_latents)
+        model.report = _measure(model, config, train, held_out, best_epoch)
+    return model
+
+
+def _train(
+    model: VAE,
+    config: ManifoldConfig,
+    train: torch.Tensor,
+    held_out: torch.Tensor,
+    seed: int,
+    reporter: ProgressReporter,
+) -> int:
+    """Run the epochs, leave the best weights in the model, and return the epoch they come from."""
+    epochs, size = config.resolved_epochs, min(config.batch_size, len(train))
+    steps = len(train) // size
+    optimizer = _optimizer(config, model)
+    best_loss, best_epoch, best_state = math.inf, 0, {}
+    judge_every = max(1, epochs // 30)
+    with reporter.task(f"Manifold ({config.kind})", total=epochs) as task:
+        for epoch in range(epochs):
+            draw = generator(seed, "manifold", config.kind, epoch, device=train.device)
+            order = torch.randperm(len(train), generator=draw, device=train.device)
+            total = torch.zeros((), device=train.device)
+            for step in range(steps):
+                for group in optimizer.param_groups:
+                    group["lr"] = training_rate(config, epoch * steps + step, epochs * steps)
+                target = train[order[step * size : (step + 1) * size]]
+                mean, log_variance = model.posterior(target)
+                noise = torch.randn(mean.shape, generator=draw, device=mean.device)
+                reconstruction = model.decode(torch.addcmul(mean, noise, (0.5 * log_variance).exp()))
+                loss = vae_loss(reconstruction, target, mean, log_variance, config.kl_weight)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                total += loss.detach()
+            if not math.isfinite(mean_loss := float(total) / steps):
+                raise _diverged(config, epoch, train)
+            facts = {"loss": mean_loss}
+            if (epoch + 1) % judge_every == 0 or epoch + 1 == epochs:
+                facts["held_out"] = held_out_loss = float(reconstruction_loss(_reconstruct(model, held_out), held_out))
+                if not math.isfinite(held_out_loss):
+                    raise _diverged(config, epoch, train)
+                if held_out_loss < best_loss:
+                    best_loss, best_epoch = held_out_loss, epoch + 1
+                    best_state = {name: value.clone() for name, value in model.state_dict().items()}
+            task.advance(1, **facts)
+    model.load_state_dict(best_state)
+    return best_epoch
+
+
+def _optimizer(config: ManifoldConfig, model: nn.Module) -> torch.optim.Optimizer:
+    rate, decay = config.resolved_learning_rate, config.weight_decay
+    if config.optimizer == "sgd":
+        return torch.optim.SGD(model.parameters(), lr=rate, momentum=config.momentum, weight_decay=decay, fused=True)
+    return torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=decay, fused=True)
+
+
+def _diverged(config: ManifoldConfig, epoch: int, train: torch.Tensor) -> TrainingDivergedError:
+    return TrainingDivergedError(
+        f"The loss of the manifold ({config.kind}) became NaN or infinite in epoch {epoch + 1} of "
+        f"{config.resolved_epochs}, with learning_rate {config.resolved_learning_rate:g} and features as "
+        f"large as {float(train.abs().max()):.3g}; lower learning_rate tenfold, or normalise the features."
+    )
+
+
+@torch.no_grad()
+def _reconstruct(model: VAE, z: torch.Tensor) -> torch.Tensor:
+    return torch.cat([model.decode(model.encode(part)) for part in z.split(_CHUNK)])
+
+
+def _measure(
+    model: VAE, config: ManifoldConfig, train: torch.Tensor, held_out: torch.Tensor, best_epoch: int
+) -> ManifoldReport:
+    posteriors = [model.posterior(part) for part in held_out.split(_CHUNK)]
+    mean, log_variance = (torch.cat(parts) for parts in zip(*posteriors, strict=True))
+    reconstruction = _reconstruct(model, held_out)
+    cosine = float(F.cosine_similarity(held_out, reconstruction).mean())
+    baseline = float(F.cosine_similarity(held_out, train.mean(dim=0, keepdim=True)).mean())
+    explained = explained_share(cosine, baseline)
+    active = int((mean.var(dim=0, correction=0) > _ACTIVE_VARIANCE).sum())
+    reason = ""
+    if nearly_constant(baseline):
+        reason = constant_features_reason(baseline)
+    elif active == 0 or explained < _LEAST_EXPLAINED:
+        reason = (
+            f"The VAE collapsed: {active} of its {config.latent_dim} latent dimensions carry information, "
+            f"and it explains {max(explained, 0):.0%} of how held-out source features vary. "
+            f"Lower kl_weight (it is {config.kl_weight:g}; 0.001 to 0.01 works), or train longer "
+            f"(epochs is {config.resolved_epochs}, learning_rate {config.resolved_learning_rate:g})."
+        )
+    return ManifoldReport(
+        kind=config.kind,
+        epochs_run=config.resolved_epochs,
+        best_epoch=best_epoch,
+        baseline_cosine=baseline,
+        reconstruction_cosine=cosine,
+        explained=explained,
+        collapsed=bool(reason),
+        reason=reason,
+        reconstruction=float(reconstruction_loss(reconstruction, held_out)),
+        kl_per_sample=float(gaussian_kl(mean, log_variance)),
+        active_units=active,
+    )
