@@ -1,0 +1,16 @@
+"""The inference-time projection: objective, step rules, stopping rules, starts and the engines that run them."""
+
+from homefold.projection.config import ProjectionConfig, projection_preset
+from homefold.projection.objective import cosine_distance
+from homefold.projection.projector import Projection, chosen_engine, project
+from homefold.projection.stopping import elbow_index
+
+__all__ = [
+    "Projection",
+    "ProjectionConfig",
+    "chosen_engine",
+    "cosine_distance",
+    "elbow_index",
+    "project",
+    "projection_preset",
+]

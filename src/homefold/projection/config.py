@@ -1,0 +1,111 @@
+"""Every setting of the projection, and what the named presets stand for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from homefold.errors import ConfigError
+from homefold.projection.steps import Adam, Gradient, Normalised, StepRule
+from homefold.projection.stopping import Elbow, Fixed, Plateau, StoppingRule
+
+__all__ = ["ProjectionConfig", "projection_preset"]
+
+
+@dataclass(frozen=True)
+class ProjectionConfig:
+    """Stage 4: how an unseen feature is brought to the source manifold."""
+
+    encoder_start: bool = True
+    """Start from the manifold's encoder; where it has none (GAN), from its nearest known point."""
+    random_starts: int = 0
+    """Further starts drawn from N(0, I), the same ones for every sample."""
+    nearest_starts: int = 0
+    """Further starts from the latents of the most similar known points of the manifold."""
+    step: Literal["gradient", "normalised", "adam"] = "adam"
+    """Step rule: gradient (plain), normalised (constant relative length with momentum) or adam."""
+    rate: float = 0.05
+    """Step size β."""
+    momentum: float = 0.9
+    """Momentum of the normalised rule."""
+    steps: int = 50
+    """Steps at most (M)."""
+    stop: Literal["elbow", "plateau", "fixed"] = "fixed"
+    """Stopping rule: elbow (sharpest bend of the smoothed loss curve), plateau, or fixed (after all steps)."""
+    window: int = 5
+    """Losses that are averaged before the elbow is looked for; odd."""
+    patience: int = 20
+    """Steps without improvement that make a plateau."""
+    tolerance: float = 1e-4
+    """Least fall of the loss that counts as improvement."""
+    engine: Literal["auto", "reference", "batched"] = "auto"
+    """auto, reference (one sample and one start at a time, everything stored) or batched."""
+    tile: int = 0
+    """Samples computed together; always filled up to this number, so that no answer depends on its neighbours; 0
+    takes what suits the device."""
+
+    def __post_init__(self) -> None:
+        for name in ("random_starts", "nearest_starts", "steps"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
+        if not self.rate > 0:
+            raise ConfigError(f"rate must be positive; got {self.rate}.")
+        if not 0 <= self.momentum < 1:
+            raise ConfigError(f"momentum must be in [0, 1); got {self.momentum}.")
+        if self.starts == 0:
+            raise ConfigError("the projection needs a start: set encoder_start, random_starts or nearest_starts.")
+        if self.window < 1 or self.window % 2 == 0:
+            raise ConfigError(f"window must be odd and positive, so that it has a centre; got {self.window}.")
+        if self.stop == "elbow" and self.steps < self.window + 2:
+            raise ConfigError(
+                f"an elbow needs at least window + 2 = {self.window + 2} steps to be seen; got {self.steps}."
+            )
+        if self.patience < 1 or self.tile < 0:
+            raise ConfigError(f"patience must be positive and tile not negative; got {self.patience} and {self.tile}.")
+
+    @property
+    def starts(self) -> int:
+        """How many latents are tried for a sample."""
+        return int(self.encoder_start) + self.random_starts + self.nearest_starts
+
+    def step_rule(self) -> StepRule:
+        """A fresh step rule."""
+        if self.step == "gradient":
+            return Gradient(self.rate)
+        if self.step == "normalised":
+            return Normalised(self.rate, self.momentum)
+        return Adam(self.rate)
+
+    def stopping_rule(self) -> StoppingRule:
+        """A fresh stopping rule."""
+        if self.stop == "elbow":
+            return Elbow(self.window)
+        if self.stop == "plateau":
+            return Plateau(self.patience, self.tolerance)
+        return Fixed()
+
+
+_PRESETS = {
+    "default": ProjectionConfig(),
+    "paper": ProjectionConfig(
+        encoder_start=False, random_starts=1, step="gradient", rate=0.01, steps=20_000, stop="elbow", window=5
+    ),
+    "authors": ProjectionConfig(
+        encoder_start=False, random_starts=1, step="normalised", rate=0.01, steps=1_000, stop="elbow", window=5
+    ),
+    "restarts": ProjectionConfig(encoder_start=False, random_starts=8, steps=200),
+}
+
+
+def projection_preset(name: str) -> ProjectionConfig:
+    """The settings called `name`.
+
+    `default`: one encoder start and a fixed number of Adam steps. `paper`: Algorithm 1 to the letter. `authors`: the
+    normalised steps that the released scripts take. `restarts`: eight random starts, the best kept.
+
+    >>> projection_preset("paper").steps
+    20000
+    """
+    if name not in _PRESETS:
+        raise ConfigError(f"there is no projection preset {name!r}; choose one of {', '.join(_PRESETS)}.")
+    return _PRESETS[name]

@@ -1,0 +1,47 @@
+"""Where the search for u* begins."""
+
+from __future__ import annotations
+
+import torch
+
+from homefold.manifold import Manifold
+from homefold.projection.config import ProjectionConfig
+from homefold.seeding import generator
+
+__all__ = ["start_names", "starting_latents"]
+
+
+def start_names(config: ProjectionConfig, manifold: Manifold) -> tuple[str, ...]:
+    """What each start is called, in the order in which `starting_latents` lays them out."""
+    names: list[str] = []
+    if config.encoder_start and manifold.has_encoder:
+        names.append("encoder")
+    names += [f"nearest {i + 1}" for i in range(_nearest(config, manifold))]
+    names += [f"random {i + 1}" for i in range(config.random_starts)]
+    return tuple(names)
+
+
+def _nearest(config: ProjectionConfig, manifold: Manifold) -> int:
+    return config.nearest_starts + int(config.encoder_start and not manifold.has_encoder)
+
+
+def starting_latents(config: ProjectionConfig, manifold: Manifold, targets: torch.Tensor, seed: int) -> torch.Tensor:
+    """Latents to start from, `(n, starts, k)`, for `targets: (n, d)`.
+
+    The random ones depend on `seed` alone and are the same for every sample, so that an answer does not depend on
+    a sample's place in a batch.
+    """
+    n = len(targets)
+    parts: list[torch.Tensor] = []
+    if config.encoder_start and manifold.has_encoder:
+        parts.append(manifold.encode(targets)[:, None])
+    nearest = _nearest(config, manifold)
+    if nearest:
+        unit = torch.nn.functional.normalize(targets, dim=1)
+        bank = torch.nn.functional.normalize(manifold.bank_features, dim=1)
+        order = (unit @ bank.T).topk(min(nearest, len(bank)), dim=1).indices
+        parts.append(manifold.bank_latents[order])
+    if config.random_starts:
+        drawn = torch.randn(config.random_starts, manifold.latent_dim, generator=generator(seed, "starts"))
+        parts.append(drawn.to(targets).expand(n, -1, -1))
+    return torch.cat(parts, dim=1)

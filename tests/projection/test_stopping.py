@@ -1,0 +1,93 @@
+"""The elbow found while running is the one of the stored curve, exactly; plateau and fixed by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from homefold.projection.stopping import Elbow, Fixed, Plateau, elbow_index
+
+
+def obvious_elbow(curve: list[float], window: int) -> int:
+    """Smooth where the whole window fits, take the centred second difference, return the first highest."""
+    half = window // 2
+    smooth = {}
+    for i in range(half, len(curve) - half):
+        total = np.float32(curve[i - half])
+        for offset in range(1 - half, half + 1):
+            total = np.float32(total + np.float32(curve[i + offset]))
+        smooth[i] = np.float32(total / np.float32(window))
+    bends = {i: smooth[i + 1] - np.float32(2) * smooth[i] + smooth[i - 1] for i in list(smooth)[1:-1]}
+    return max(bends, key=lambda i: (bends[i], -i))
+
+
+curves = hnp.arrays(np.float32, st.integers(9, 40), elements=st.floats(0, 2, width=32))
+
+
+def run(rule, curve: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Feed a rule the curves `(m, n)`; the latent after step i is i + 1."""
+    rule.reset(torch.zeros(curve.shape[1], 1))
+    for i, loss in enumerate(curve):
+        rule.update(i, loss, torch.full((curve.shape[1], 1), float(i)), torch.full((curve.shape[1], 1), i + 1.0))
+        if rule.finished():
+            break
+    return rule.result()
+
+
+@given(curve=curves, window=st.sampled_from([1, 3, 5, 7]))
+def test_the_stored_elbow_is_the_obvious_one(curve, window):
+    assert int(elbow_index(torch.from_numpy(curve)[:, None], window)) == obvious_elbow(curve.tolist(), window)
+
+
+@given(curve=curves, window=st.sampled_from([1, 3, 5, 7]))
+def test_the_running_elbow_equals_the_stored_one_exactly(curve, window):
+    losses = torch.from_numpy(np.stack([curve, curve[::-1].copy()], axis=1))
+    chosen, steps = run(Elbow(window), losses)
+    index = elbow_index(losses, window)
+    assert steps.tolist() == (index + 1).tolist()
+    # Algorithm 1: U[i] is the latent *after* step i, which here is i + 1.
+    assert chosen.flatten().tolist() == (index + 1).tolist()
+
+
+def test_the_elbow_of_two_straight_lines_is_where_they_meet():
+    falling, flat = torch.linspace(1, 0.2, 60), torch.full((40,), 0.2)
+    assert int(elbow_index(torch.cat([falling, flat])[:, None], window=5)) == pytest.approx(60, abs=3)
+
+
+def test_the_elbow_keeps_a_bounded_number_of_tensors():
+    rule = Elbow(5)
+    run(rule, torch.rand(500, 3))
+    kept = sum(len(value) for value in vars(rule).values() if isinstance(value, list))
+    assert kept == 5 + 3 + 4
+
+
+def test_plateau_takes_the_lowest_point_before_patience_ran_out():
+    curve = torch.tensor([1.0, 0.5, 0.4, 0.45, 0.46, 0.47, 0.1])[:, None]
+    chosen, steps = run(Plateau(patience=3, tolerance=0.01), curve)
+    assert (float(chosen), int(steps)) == (2.0, 2)
+
+
+def test_plateau_ends_each_row_on_its_own():
+    curve = torch.stack([torch.tensor([1.0, 1.0, 1.0, 0.0, 0.0]), torch.linspace(1, 0, 5)], dim=1)
+    _, steps = run(Plateau(patience=2, tolerance=0.01), curve)
+    assert steps.tolist() == [0, 4]
+
+
+def test_plateau_says_when_all_rows_are_done():
+    rule = Plateau(patience=2, tolerance=0.0)
+    rule.reset(torch.zeros(1, 1))
+    done = []
+    for i in range(4):
+        rule.update(i, torch.ones(1), torch.zeros(1, 1), torch.zeros(1, 1))
+        done.append(rule.finished())
+    assert done == [False, False, True, True]
+
+
+def test_fixed_takes_the_last():
+    chosen, steps = run(Fixed(), torch.rand(7, 2))
+    assert chosen.flatten().tolist() == [7.0, 7.0]
+    assert steps.tolist() == [7, 7]
