@@ -1,0 +1,200 @@
+"""The whole configuration of a model, its named presets, and its way to JSON and back."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, TypeVar
+
+import tyro
+
+from homefold.classifier import ClassifierConfig
+from homefold.data.augmentation import augmentation_preset
+from homefold.errors import ConfigError
+from homefold.features.config import FeatureConfig
+from homefold.features.network import Normalisation
+from homefold.manifold import ManifoldConfig, paper_manifold_config
+from homefold.projection.config import ProjectionConfig, projection_preset
+
+__all__ = [
+    "HomefoldConfig",
+    "PreprocessingConfig",
+    "config_from_dict",
+    "config_to_dict",
+    "list_presets",
+    "preset_config",
+    "replace_settings",
+]
+
+
+@dataclass(frozen=True)
+class PreprocessingConfig:
+    """How an image becomes the network's input."""
+
+    image_size: Annotated[int, tyro.conf.arg(aliases=["--image-size"])] = 224
+    """Side of the square, in pixels, that every image is resized to."""
+    resize: Literal["squash", "crop"] = "squash"
+    """squash ignores the aspect ratio and keeps every pixel in view; crop cuts out the centre square."""
+    normalisation: Normalisation = "imagenet"
+    """Statistics that the backbone expects: imagenet, half (to −1…1) or none."""
+
+    def __post_init__(self) -> None:
+        if self.image_size < 1:
+            raise ConfigError(f"image_size must be at least 1 pixel; got {self.image_size}.")
+
+
+@dataclass(frozen=True)
+class HomefoldConfig:
+    """Everything that decides what a fit gives, but the data."""
+
+    seed: Annotated[int, tyro.conf.arg(aliases=["--seed"])] = 0
+    """All randomness of the fit and of the random starts follows from it."""
+    preprocessing: PreprocessingConfig = field(default_factory=PreprocessingConfig)
+    """How an image becomes the network's input."""
+    features: FeatureConfig = field(default_factory=FeatureConfig)
+    """Stage 1: the network f and how it is trained."""
+    normalise_features: bool = True
+    """Scale every feature to length √d before stages 2 and 3: similarity is cosine, so length carries nothing."""
+    manifold: ManifoldConfig = field(default_factory=ManifoldConfig)
+    """Stage 2: the generative model G of the source features."""
+    classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
+    """Stage 3: the classifier C."""
+    projection: ProjectionConfig = field(default_factory=ProjectionConfig)
+    """Stage 4: the search at inference."""
+
+
+def _default() -> HomefoldConfig:
+    return HomefoldConfig()
+
+
+def _small() -> HomefoldConfig:
+    """Small images, a small network from scratch, no GPU needed."""
+    return HomefoldConfig(
+        preprocessing=PreprocessingConfig(image_size=32, normalisation="half"),
+        features=FeatureConfig(
+            backbone="digits-bn",
+            weights="none",
+            head="linear",
+            feature_dim=128,
+            cross_entropy_weight=1.0,
+            epochs=40,
+            augmentation=augmentation_preset("digits"),
+        ),
+    )
+
+
+def _paper() -> HomefoldConfig:
+    """The paper's text to the letter, for ResNet-18."""
+    return HomefoldConfig(
+        preprocessing=PreprocessingConfig(normalisation="none"),
+        features=FeatureConfig(
+            head="linear",
+            learning_rate=0.001,
+            momentum=0.0,
+            weight_decay=0.0,
+            schedule="constant",
+            epochs=200,
+            augmentation=augmentation_preset("paper"),
+        ),
+        normalise_features=False,
+        manifold=paper_manifold_config(),
+        projection=projection_preset("paper"),
+    )
+
+
+_PRESETS = {"default": _default, "small": _small, "paper": _paper}
+
+
+def list_presets() -> list[str]:
+    """The names that `preset_config` knows.
+
+    >>> list_presets()
+    ['default', 'small', 'paper']
+    """
+    return list(_PRESETS)
+
+
+def preset_config(name: str = "default", **settings: Any) -> HomefoldConfig:
+    """The configuration called `name`, with single settings changed.
+
+    Args:
+        name: `default` (a pretrained ResNet-18 at 224 px), `small` (a small network from scratch at 32 px, for CPUs)
+            or `paper` (the text to the letter).
+        settings: dotted names with the dots written as two underscores.
+
+    >>> preset_config("small", features__epochs=5).features.epochs
+    5
+    """
+    if name not in _PRESETS:
+        raise ConfigError(f"there is no preset {name!r}; choose one of {', '.join(_PRESETS)}.")
+    return replace_settings(_PRESETS[name](), {key.replace("__", "."): value for key, value in settings.items()})
+
+
+C = TypeVar("C")
+
+
+def replace_settings(config: C, settings: dict[str, Any]) -> C:
+    """`config` with the settings at dotted names replaced: `{"features.epochs": 5}`."""
+    for name, value in settings.items():
+        config = _replace_one(config, name.split("."), value, name)
+    return config
+
+
+def _replace_one(config: Any, parts: list[str], value: Any, whole: str) -> Any:
+    known = [item.name for item in dataclasses.fields(config)]
+    if parts[0] not in known:
+        raise ConfigError(f"there is no setting {whole!r}; {type(config).__name__} has {', '.join(known)}.")
+    if len(parts) > 1:
+        inner = getattr(config, parts[0])
+        if not dataclasses.is_dataclass(inner):
+            raise ConfigError(f"there is no setting {whole!r}: {parts[0]} has no parts.")
+        value = _replace_one(inner, parts[1:], value, whole)
+    return dataclasses.replace(config, **{parts[0]: value})
+
+
+def config_to_dict(config: Any) -> dict[str, Any]:
+    """A configuration as plain JSON values."""
+    return dataclasses.asdict(config)
+
+
+def config_from_dict(kind: type[C], values: dict[str, Any]) -> C:
+    """The configuration that `config_to_dict` wrote; a `ConfigError` names what does not fit.
+
+    >>> config_from_dict(HomefoldConfig, config_to_dict(preset_config("small"))) == preset_config("small")
+    True
+    """
+    if not isinstance(values, dict):
+        raise ConfigError(f"{kind.__name__} must be an object of settings; got {values!r}.")
+    hints = typing.get_type_hints(kind)
+    unknown = sorted(set(values) - {item.name for item in dataclasses.fields(kind)})  # type: ignore[arg-type]
+    if unknown:
+        raise ConfigError(f"{kind.__name__} has no setting {', '.join(unknown)}.")
+    return kind(**{name: _read_value(hints[name], value, name) for name, value in values.items()})
+
+
+def _read_value(hint: Any, value: Any, name: str) -> Any:
+    if dataclasses.is_dataclass(hint):
+        return config_from_dict(hint, value)  # type: ignore[arg-type]
+    origin = typing.get_origin(hint)
+    if origin is Literal:
+        allowed = typing.get_args(hint)
+        if value not in allowed:
+            raise ConfigError(f"{name} must be one of {', '.join(map(str, allowed))}; got {value!r}.")
+        return value
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise ConfigError(f"{name} must be a list; got {value!r}.")
+        inner = typing.get_args(hint)[0]
+        return tuple(_read_value(inner, item, name) for item in value)
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in typing.get_args(hint):
+            return None
+        inner = next(item for item in typing.get_args(hint) if item is not type(None))
+        return _read_value(inner, value, name)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
+        raise ConfigError(f"{name} must be of type {hint.__name__}; got {value!r}.")
+    return value

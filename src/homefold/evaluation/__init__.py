@@ -1,0 +1,5 @@
+"""Records of runs."""
+
+from homefold.evaluation.records import RunRecord, append_record, read_records
+
+__all__ = ["RunRecord", "append_record", "read_records"]

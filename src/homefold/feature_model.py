@@ -1,0 +1,207 @@
+"""Stages 2 to 4 on features: manifold, classifier and projection, whatever the features come from."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from homefold.classifier import Classifier, ClassifierConfig, build_classifier, fit_classifier
+from homefold.device import one_thread
+from homefold.errors import ModelFileError
+from homefold.features.loss import cosine_normalise
+from homefold.manifold import Manifold, ManifoldConfig, ManifoldReport, build_manifold, fit_manifold
+from homefold.predictions import Predictions
+from homefold.progress import ProgressReporter
+from homefold.projection import Projection, ProjectionConfig, project
+from homefold.projection.projector import preferred_tile
+from homefold.tiles import apply_in_tiles, steady_tile
+
+__all__ = ["FeatureModel", "fit_feature_model", "to_sphere"]
+
+_CALIBRATION_ROWS = 512
+_CALIBRATION_QUANTILE = 0.95
+_SMALLEST_SCALE = 1e-6
+
+
+def to_sphere(z: torch.Tensor) -> torch.Tensor:
+    """Scale every row of `z: (n, d)` to length √d, so that its coordinates are of order one."""
+    return cosine_normalise(z.float()) * math.sqrt(z.shape[1])
+
+
+@dataclass
+class FeatureModel:
+    """A manifold and a classifier of features, and how features are brought to the one before the other sees them.
+
+    Args:
+        manifold: G.
+        classifier: C.
+        projection: the default settings of the search.
+        normalise: scale features to the sphere first.
+        class_names: one name a class.
+        seed: of random starts.
+        calibration: `(m, d)` held-out source features, normalised as in training: they say which off-manifold
+            distance is usual.
+    """
+
+    manifold: Manifold
+    classifier: Classifier
+    projection: ProjectionConfig
+    normalise: bool
+    class_names: tuple[str, ...]
+    seed: int
+    calibration: torch.Tensor
+
+    def __post_init__(self) -> None:
+        self._scales: dict[ProjectionConfig, float] = {}
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return self.manifold.bank_features.device
+
+    def prepare(self, z: torch.Tensor) -> torch.Tensor:
+        """Raw features `(n, d)` as the stages want them."""
+        z = z.to(self.device).float()
+        return to_sphere(z) if self.normalise else z
+
+    def project(
+        self, z: torch.Tensor, config: ProjectionConfig | None = None, reporter: ProgressReporter | None = None
+    ) -> Projection:
+        """Bring raw features `(n, d)` to the source manifold."""
+        return project(self.manifold, self.prepare(z), config or self.projection, seed=self.seed, reporter=reporter)
+
+    def off_manifold_scale(self, config: ProjectionConfig) -> float:
+        """The distance 1 − cos that 95 % of held-out source features stay below under these settings."""
+        if config not in self._scales:
+            found = project(self.manifold, self.calibration, config, seed=self.seed)
+            quantile = torch.quantile(1 - found.similarity_after, _CALIBRATION_QUANTILE)
+            self._scales[config] = max(float(quantile), _SMALLEST_SCALE)
+        return self._scales[config]
+
+    def logits(self, z: torch.Tensor) -> torch.Tensor:
+        """C's output `(n, classes)` for prepared or projected features."""
+        with torch.no_grad(), one_thread(z.device):
+            preferred = preferred_tile(self.projection, z.device)
+            size = steady_tile(self.classifier, "logits", self.classifier, z.shape[1:], preferred, z.device)
+            return apply_in_tiles(self.classifier, z, size)
+
+    def predict(
+        self,
+        z: torch.Tensor,
+        *,
+        projected: bool = True,
+        config: ProjectionConfig | None = None,
+        reporter: ProgressReporter | None = None,
+    ) -> Predictions:
+        """Answers for raw features `(n, d)`; without projection C sees the features themselves."""
+        config = config or self.projection
+        prepared = self.prepare(z)
+        if projected:
+            found = project(self.manifold, prepared, config, seed=self.seed, reporter=reporter)
+            off_manifold = (1 - found.similarity_after) / self.off_manifold_scale(config)
+        else:
+            ones = torch.ones(len(z), device=self.device)
+            zeros = torch.zeros(len(z), dtype=torch.long, device=self.device)
+            found = Projection(prepared, prepared[:, :0], ones, ones, zeros, zeros, ("none",))
+            off_manifold = ones * math.nan
+        probabilities = torch.softmax(self.logits(found.features), dim=1)
+        return Predictions(
+            class_names=self.class_names,
+            probabilities=probabilities.cpu().numpy(),
+            similarity_before=found.similarity_before.cpu().numpy(),
+            similarity_after=found.similarity_after.cpu().numpy(),
+            iterations=found.iterations.cpu().numpy(),
+            start=found.start.cpu().numpy(),
+            off_manifold=off_manifold.cpu().numpy(),
+            start_names=found.start_names,
+        )
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Everything that must be saved, by name."""
+        parts = {"manifold": self.manifold.state_dict(), "classifier": self.classifier.state_dict()}
+        named = {f"{part}.{name}": value for part, state in parts.items() for name, value in state.items()}
+        return {**named, "calibration": self.calibration}
+
+    @staticmethod
+    def from_tensors(
+        tensors: dict[str, torch.Tensor],
+        *,
+        manifold_config: ManifoldConfig,
+        classifier_config: ClassifierConfig,
+        projection: ProjectionConfig,
+        normalise: bool,
+        class_names: tuple[str, ...],
+        seed: int,
+        manifold_report: dict[str, Any],
+        device: torch.device,
+    ) -> FeatureModel:
+        """Rebuild what `tensors` was taken from."""
+
+        def part(prefix: str) -> dict[str, torch.Tensor]:
+            return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+
+        calibration = tensors.get("calibration")
+        if calibration is None:
+            raise ModelFileError("the tensor 'calibration' is missing.")
+        feature_dim = calibration.shape[1]
+        manifold = build_manifold(manifold_config, feature_dim)
+        classifier = build_classifier(classifier_config, feature_dim, len(class_names))
+        try:
+            manifold.load_state_dict(part("manifold."))
+            classifier.load_state_dict(part("classifier."))
+        except RuntimeError as error:
+            raise ModelFileError(f"the tensors do not fit the configuration ({error}).") from None
+        manifold.report = ManifoldReport.from_dict(manifold_report)
+        return FeatureModel(
+            manifold.to(device), classifier.to(device), projection, normalise, class_names, seed, calibration.to(device)
+        )
+
+
+def fit_feature_model(
+    train: torch.Tensor,
+    train_labels: torch.Tensor,
+    held_out: torch.Tensor,
+    held_out_labels: torch.Tensor,
+    *,
+    class_names: tuple[str, ...],
+    manifold_config: ManifoldConfig,
+    classifier_config: ClassifierConfig,
+    projection: ProjectionConfig,
+    normalise: bool,
+    seed: int,
+    device: torch.device,
+    reporter: ProgressReporter | None = None,
+) -> FeatureModel:
+    """Stages 2 and 3 on raw source features `(n, d)` with labels `(n,)`, selected on the held-out ones."""
+    train, held_out = train.to(device).float(), held_out.to(device).float()
+    train_labels, held_out_labels = train_labels.to(device), held_out_labels.to(device)
+    if normalise:
+        train, held_out = to_sphere(train), to_sphere(held_out)
+    with one_thread(device):
+        manifold = fit_manifold(
+            manifold_config, train, held_out, labels=train_labels, seed=seed, device=device, reporter=reporter
+        )
+        manifold.require_usable()
+
+        def reconstruct(z: torch.Tensor) -> torch.Tensor:
+            if manifold.has_encoder or not manifold.is_continuous:
+                return manifold.decode(manifold.encode(z))
+            return project(manifold, z, projection, seed=seed).features
+
+        classifier = fit_classifier(
+            classifier_config,
+            train,
+            train_labels,
+            held_out,
+            held_out_labels,
+            num_classes=len(class_names),
+            reconstruct=reconstruct,
+            seed=seed,
+            device=device,
+            reporter=reporter,
+        )
+    step = max(1, math.ceil(len(held_out) / _CALIBRATION_ROWS))
+    return FeatureModel(manifold, classifier, projection, normalise, class_names, seed, held_out[::step].contiguous())

@@ -1,0 +1,44 @@
+"""A short Markdown page that tells a person what a model folder is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["model_card"]
+
+
+def model_card(description: dict[str, Any]) -> str:
+    """The card for a model with this description (see `Homefold.save`)."""
+    config, reports = description["config"], description["reports"]
+    features, manifold = config["features"], config["manifold"]
+    skipped = len(reports["images"]["skipped"])
+    lines = [
+        "# A homefold model",
+        "",
+        f"Tells {len(description['class_names'])} classes apart ({', '.join(description['class_names'])}), also in "
+        "domains it has never seen: each image's feature is brought to the manifold of the source features before it "
+        "is classified.",
+        "",
+        f"- Source domains: {', '.join(description['source_domains'])}",
+        f"- Images: {reports['images']['trained_on']} trained on, {reports['images']['held_out']} held out for "
+        f"selection, {skipped} skipped as unreadable",
+        f"- Input: RGB, {config['preprocessing']['image_size']} px ({config['preprocessing']['resize']})",
+        f"- Network: {features['backbone']}, head {features['head']}; manifold: {manifold['kind']} with "
+        f"{manifold['latent_dim']} latent dimensions",
+        f"- On held-out *source* images: accuracy {reports['classifier']['held_out_accuracy']:.1%} without projection; "
+        f"{reports['features']['criterion']} {reports['features']['held_out_loss']:.4f}; reconstruction cosine "
+        f"{reports['manifold']['reconstruction_cosine']:.3f}",
+        f"- Seed {config['seed']}; " + ", ".join(f"{k} {v}" for k, v in description["versions"].items()),
+        "",
+        "Accuracy on a new domain is usually lower than on the source domains; measure it with",
+        "`homefold evaluate MODEL DATA --domain NAME` before you rely on it. The off-manifold score of a prediction",
+        "says how unusual an image is for the model; above 1 it is farther out than 95 % of held-out source images.",
+        "",
+        "```python",
+        "from homefold import Homefold",
+        'model = Homefold.load("this/folder")',
+        'print(model.predict("image.jpg")[0])',
+        "```",
+        "",
+    ]
+    return "\n".join(lines)

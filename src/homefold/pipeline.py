@@ -1,0 +1,409 @@
+"""The estimator that strings the stages together: images of several source domains in, answers for unseen ones out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from homefold.config import HomefoldConfig, config_from_dict, config_to_dict, preset_config
+from homefold.data.arrays import dataset_from_arrays, images_from_array
+from homefold.data.dataset import DomainDataset
+from homefold.data.folder import find_images, load_images
+from homefold.data.images import resize_images
+from homefold.data.registry import domain_names, load_dataset
+from homefold.data.splits import holdout_split
+from homefold.device import deterministic_algorithms, resolve_device
+from homefold.errors import ConfigError, DataError, ModelFileError
+from homefold.evaluation.records import versions
+from homefold.feature_model import FeatureModel, fit_feature_model
+from homefold.features import FeatureNet, build_feature_net, train_features
+from homefold.features.extraction import extract_features
+from homefold.files import plain_json, read_json, write_json
+from homefold.model_card import model_card
+from homefold.model_folder import read_model_folder, write_model_folder
+from homefold.predictions import Predictions
+from homefold.progress import ProgressReporter, RichReporter, SilentReporter
+from homefold.projection import Projection, ProjectionConfig
+
+__all__ = ["Homefold", "ImageData"]
+
+ImageData = DomainDataset | np.ndarray | torch.Tensor | str | Path | Sequence[str | Path]
+
+_CUSTOM = "custom"
+_DECODED_AT_ONCE = 512
+
+
+class Homefold:
+    """A classifier for images from domains it has never seen.
+
+    Args:
+        config: every setting; None takes the preset's.
+        preset: `default` (a pretrained ResNet-18), `small` (a small network from scratch, for CPUs) or `paper`.
+        backbone: a network of your own, any module that turns `(n, 3, h, w)` images into `(n, d)` features; replaces
+            the configured one. It must be given to `load` again, since a model folder holds no code.
+        device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
+        deterministic: use only algorithms that give the same bytes every time, also on CUDA (slower there).
+        verbose: show progress on standard error.
+        reporter: where progress goes; overrides `verbose`.
+
+    Example:
+        >>> from homefold import Homefold
+        >>> from homefold.data import load_digits_mini
+        >>> digits = load_digits_mini()
+        >>> model = Homefold(preset="small").fit(digits, holdout="street")       # doctest: +SKIP
+        >>> model.score(digits.only("street"))                                   # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        config: HomefoldConfig | None = None,
+        *,
+        preset: str = "default",
+        backbone: nn.Module | None = None,
+        device: str | torch.device = "auto",
+        deterministic: bool = False,
+        verbose: bool = False,
+        reporter: ProgressReporter | None = None,
+    ) -> None:
+        self.config = config or preset_config(preset)
+        self.device = resolve_device(device)
+        self.deterministic = deterministic
+        self.reporter: ProgressReporter = reporter or (RichReporter() if verbose else SilentReporter())
+        self._custom_backbone = backbone
+        if backbone is not None:
+            self.config = replace(self.config, features=replace(self.config.features, backbone=_CUSTOM, weights="none"))
+        elif self.config.features.backbone == _CUSTOM:
+            raise ConfigError("this configuration was made with a network of your own; pass it again as backbone=.")
+        self._net: FeatureNet | None = None
+        self._model: FeatureModel | None = None
+        self._domains: tuple[str, ...] = ()
+        self._reports: dict[str, Any] = {}
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether it can predict."""
+        return self._model is not None
+
+    @property
+    def net(self) -> FeatureNet:
+        """f."""
+        if self._net is None:
+            raise ConfigError("this model has not been fitted: call fit, or Homefold.load a saved one.")
+        return self._net
+
+    @property
+    def feature_model(self) -> FeatureModel:
+        """Manifold, classifier and projection."""
+        if self._model is None:
+            raise ConfigError("this model has not been fitted: call fit, or Homefold.load a saved one.")
+        return self._model
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """One name a class, in the order of the probabilities."""
+        return self.feature_model.class_names
+
+    @property
+    def source_domains(self) -> tuple[str, ...]:
+        """What it was trained on."""
+        return self._domains
+
+    @property
+    def reports(self) -> dict[str, Any]:
+        """What each stage measured on held-out source images."""
+        return self._reports
+
+    def fit(
+        self,
+        data: ImageData,
+        labels: Any = None,
+        domains: Any = None,
+        *,
+        holdout: str | Sequence[str] = (),
+        skip_bad: bool = False,
+        work_dir: Path | str | None = None,
+        on_epoch: Callable[[dict[str, float]], None] | None = None,
+    ) -> Homefold:
+        """Train all stages on the source domains.
+
+        Args:
+            data: a `DomainDataset`, the path of a folder `root/domain/class/image` or the name of a dataset, or an
+                array of images with `labels` and `domains`.
+            labels: for arrays: one label an image.
+            domains: for arrays: one domain an image.
+            holdout: domains to leave out; training never sees them.
+            skip_bad: leave out images that cannot be read instead of stopping.
+            work_dir: keep checkpoints there; a killed fit that is started again with the same arguments goes on from
+                them and gives the same model.
+            on_epoch: called with the figures of each epoch of stage 1.
+        """
+        dataset = self._source_dataset(data, labels, domains, holdout, skip_bad)
+        train, held_out = self._split(dataset)
+        checkpoint = self._open_work_dir(work_dir, dataset) if work_dir is not None else None
+        config = self.config
+        with deterministic_algorithms(self.deterministic):
+            trained = train_features(
+                config.features,
+                self._build_net(dataset.image_size, pretrained=True),
+                dataset,
+                train,
+                held_out,
+                seed=config.seed,
+                device=self.device,
+                checkpoint=checkpoint,
+                reporter=self.reporter,
+                on_epoch=on_epoch,
+            )
+            net = trained.net.requires_grad_(False)
+            z = self._extract(net, dataset.images)
+            y = torch.from_numpy(dataset.labels)
+            model = fit_feature_model(
+                z[train],
+                y[train],
+                z[held_out],
+                y[held_out],
+                class_names=dataset.class_names,
+                manifold_config=config.manifold,
+                classifier_config=config.classifier,
+                projection=config.projection,
+                normalise=config.normalise_features,
+                seed=config.seed,
+                device=self.device,
+                reporter=self.reporter,
+            )
+        self._net, self._model, self._domains = net, model, dataset.domain_names
+        self._reports = {
+            "images": {
+                "trained_on": len(train),
+                "held_out": len(held_out),
+                "skipped": [list(item) for item in dataset.skipped],
+            },
+            "features": trained.report.as_dict(),
+            "manifold": model.manifold.report.as_dict(),
+            "classifier": {"held_out_accuracy": model.classifier.held_out_accuracy},
+        }
+        return self
+
+    def _source_dataset(
+        self, data: ImageData, labels: Any, domains: Any, holdout: str | Sequence[str], skip_bad: bool
+    ) -> DomainDataset:
+        size, resize = self._size, self.config.preprocessing.resize
+        left_out = (holdout,) if isinstance(holdout, str) else tuple(holdout)
+        if isinstance(data, DomainDataset):
+            dataset = data
+        elif isinstance(data, str | Path):
+            # Held-out domains are not even decoded: what trains cannot reach their images.
+            kept = _without(domain_names(data), left_out, str(data))
+            dataset = load_dataset(
+                data, size=size, resize=resize, skip_bad=skip_bad, domains=kept, reporter=self.reporter
+            )
+            left_out = ()
+        elif labels is None or domains is None:
+            raise DataError("an array of images needs labels and domains beside it: fit(images, labels, domains).")
+        else:
+            dataset = dataset_from_arrays(data, labels, domains)
+        if left_out:
+            dataset = dataset.only(*_without(dataset.domain_names, left_out, dataset.name))
+        if len(np.unique(dataset.labels)) < 2:
+            raise DataError(f"{dataset.name} has images of one class only; a classifier needs at least two.")
+        if len(dataset.domain_names) == 1:
+            self.reporter.message(
+                f"One source domain only ({dataset.domain_names[0]}): the features learn to ignore what varies inside "
+                f"it, not what differs between domains. Add a second domain if you can."
+            )
+        if dataset.image_size != size:
+            dataset = replace(dataset, images=resize_images(dataset.images, size, resize))
+        return dataset
+
+    @property
+    def _size(self) -> tuple[int, int]:
+        side = self.config.preprocessing.image_size
+        return side, side
+
+    def _split(self, dataset: DomainDataset) -> tuple[np.ndarray, np.ndarray]:
+        train, held_out = holdout_split(
+            dataset.labels, dataset.domains, self.config.features.held_out, self.config.seed
+        )
+        if len(held_out) < 2 or len(train) < 2:
+            raise DataError(
+                f"{dataset.name} has {len(dataset)} images: too few to train on and to hold a part back; give at least "
+                f"two images of each class in each domain."
+            )
+        return train, held_out
+
+    def _build_net(self, image_size: tuple[int, int], *, pretrained: bool) -> FeatureNet:
+        return build_feature_net(
+            self.config.features,
+            image_size,
+            normalisation=self.config.preprocessing.normalisation,
+            seed=self.config.seed,
+            pretrained=pretrained,
+            backbone=self._custom_backbone,
+        )
+
+    def _open_work_dir(self, work_dir: Path | str, dataset: DomainDataset) -> Path:
+        """The checkpoint file in `work_dir`, once it is certain that it belongs to this very fit."""
+        folder = Path(work_dir)
+        identity = {
+            "config": plain_json(config_to_dict(self.config)),
+            "data": dataset.fingerprint(),
+            "deterministic": self.deterministic,
+        }
+        record = folder / "fit.json"
+        if record.exists():
+            found = read_json(record)
+            differing = [key for key in identity if found.get(key) != identity[key]]
+            if differing:
+                raise ConfigError(
+                    f"{folder} holds an unfinished fit with another {' and '.join(differing)}; give the same arguments "
+                    f"to go on with it, or delete that folder to start anew."
+                )
+        else:
+            write_json(record, identity)
+        return folder / "features.safetensors"
+
+    def features(self, data: ImageData) -> np.ndarray:
+        """f's raw features `(n, d)` of images."""
+        parts = [self._extract(self.net, images) for images in self._image_chunks(data, skip_bad=False)]
+        return torch.cat(parts).cpu().numpy()
+
+    def predict(
+        self,
+        data: ImageData,
+        *,
+        projected: bool = True,
+        projection: ProjectionConfig | None = None,
+    ) -> Predictions:
+        """Answers for images of any domain.
+
+        Args:
+            data: a `DomainDataset`, an array of images, the path of an image or folder, or a list of paths.
+            projected: bring each feature to the source manifold first; False is the control.
+            projection: other settings of the search than the model's own.
+        """
+        parts = [
+            self.feature_model.predict(self._extract(self.net, images), projected=projected, config=projection)
+            for images in self._image_chunks(data, skip_bad=False)
+        ]
+        return Predictions.concatenate(parts)
+
+    def predict_proba(self, data: ImageData, *, projected: bool = True) -> np.ndarray:
+        """Probabilities `(n, classes)`, columns in the order of `class_names`."""
+        return self.predict(data, projected=projected).probabilities
+
+    def project(self, data: ImageData, *, projection: ProjectionConfig | None = None) -> Projection:
+        """Where each image's feature comes home to on the source manifold."""
+        parts = [
+            self.feature_model.project(self._extract(self.net, images), projection)
+            for images in self._image_chunks(data, skip_bad=False)
+        ]
+        return Projection.concatenate(parts).cpu()
+
+    def score(self, data: ImageData, labels: Any = None, *, projected: bool = True) -> float:
+        """Accuracy on a `DomainDataset`, or on images with `labels` (class names or indices)."""
+        if isinstance(data, DomainDataset):
+            truth = np.asarray(data.class_names, dtype=object)[data.labels].astype(str)
+        elif labels is None:
+            raise DataError("score needs labels, unless it is given a DomainDataset.")
+        else:
+            truth = np.asarray(labels)
+            if np.issubdtype(truth.dtype, np.integer):
+                truth = np.asarray(self.class_names, dtype=object)[truth].astype(str)
+        return float((self.predict(data, projected=projected).labels == truth.astype(str)).mean())
+
+    def _image_chunks(self, data: ImageData, *, skip_bad: bool) -> Iterator[np.ndarray]:
+        """Decoded images of the model's size, a bounded number at a time."""
+        size, resize = self._size, self.config.preprocessing.resize
+        if isinstance(data, DomainDataset):
+            images = data.images
+        elif isinstance(data, np.ndarray | torch.Tensor):
+            images = images_from_array(data)
+        else:
+            paths = find_images([data] if isinstance(data, str | Path) else list(data))
+            for start in range(0, len(paths), _DECODED_AT_ONCE):
+                chunk = paths[start : start + _DECODED_AT_ONCE]
+                yield load_images(chunk, size=size, resize=resize, skip_bad=skip_bad)[0]
+            return
+        for start in range(0, len(images), _DECODED_AT_ONCE):
+            yield resize_images(np.asarray(images[start : start + _DECODED_AT_ONCE]), size, resize)
+
+    def _extract(self, net: FeatureNet, images: np.ndarray) -> torch.Tensor:
+        return extract_features(net, images, self.device)
+
+    def save(self, path: Path | str) -> None:
+        """Write the model as one folder, atomically."""
+        description = {
+            "kind": "images",
+            "config": plain_json(config_to_dict(self.config)),
+            "class_names": list(self.class_names),
+            "source_domains": list(self.source_domains),
+            "reports": plain_json(self._reports),
+            "versions": versions(),
+        }
+        tensors = {"features": self.net.state_dict(), "home": self.feature_model.tensors()}
+        write_model_folder(path, tensors, description, model_card(description))
+
+    @classmethod
+    def load(
+        cls,
+        path: Path | str,
+        *,
+        backbone: nn.Module | None = None,
+        device: str | torch.device = "auto",
+        verbose: bool = False,
+        reporter: ProgressReporter | None = None,
+    ) -> Homefold:
+        """Read a model that `save` wrote; nothing from the folder is executed.
+
+        Args:
+            path: the folder.
+            backbone: the network of your own that the model was fitted with, if it was; its weights are replaced.
+            device: where to compute.
+            verbose: show progress.
+            reporter: where progress goes.
+        """
+        tensors, description = read_model_folder(path)
+        if description.get("kind") != "images":
+            raise ModelFileError(f"{path} holds a projector of features; load it with ManifoldProjector.load.")
+        try:
+            config = config_from_dict(HomefoldConfig, description["config"])
+            if config.features.backbone == _CUSTOM and backbone is None:
+                raise ConfigError(f"the model in {path} was fitted with a network of your own; pass it as backbone=.")
+            model = cls(config, backbone=backbone, device=device, verbose=verbose, reporter=reporter)
+            net = model._build_net(model._size, pretrained=False)
+            net.load_state_dict(tensors["features"])
+            model._net = net.to(model.device).to(memory_format=torch.channels_last).eval()
+            model._net.requires_grad_(False)
+            model._model = FeatureModel.from_tensors(
+                tensors["home"],
+                manifold_config=config.manifold,
+                classifier_config=config.classifier,
+                projection=config.projection,
+                normalise=config.normalise_features,
+                class_names=tuple(description["class_names"]),
+                seed=config.seed,
+                manifold_report=description["reports"]["manifold"],
+                device=model.device,
+            )
+            model._domains = tuple(description["source_domains"])
+            model._reports = description["reports"]
+        except (KeyError, TypeError, RuntimeError) as error:
+            raise ModelFileError(f"the model in {path} cannot be rebuilt: {error}") from None
+        return model
+
+
+def _without(names: Sequence[str], left_out: Sequence[str], where: str) -> list[str]:
+    """`names` less those held out; a sentence when one does not exist or none is left."""
+    for name in left_out:
+        if name not in names:
+            raise DataError(f"there is no domain {name!r} to hold out in {where}; it has {', '.join(names)}.")
+    kept = [name for name in names if name not in left_out]
+    if not kept:
+        raise DataError(f"no source domain of {where} is left: all of {', '.join(names)} are held out.")
+    return kept

@@ -1,0 +1,124 @@
+"""What a prediction carries beside its label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from homefold.errors import DataError
+
+__all__ = ["Prediction", "Predictions"]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One sample's answer.
+
+    Args:
+        label: name of the most probable class.
+        probabilities: probability of each class, by name.
+        similarity_before: cosine of its feature to where the winning start of the search began.
+        similarity_after: cosine of its feature to its projection.
+        iterations: steps from that start to the projection.
+        start: which start won.
+        off_manifold: how far from the source manifold it ended, in units of what 95 % of held-out source images stay
+            below: above 1 is unusual.
+    """
+
+    label: str
+    probabilities: dict[str, float]
+    similarity_before: float
+    similarity_after: float
+    iterations: int
+    start: str
+    off_manifold: float
+
+    @property
+    def confidence(self) -> float:
+        """Probability of the label."""
+        return self.probabilities[self.label]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "label": self.label,
+            "confidence": self.confidence,
+            **{field.name: getattr(self, field.name) for field in fields(self) if field.name != "label"},
+        }
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The answers for n samples, as arrays; index or iterate for one `Prediction` each.
+
+    Args:
+        class_names: one name a class.
+        probabilities: `(n, classes)`.
+        similarity_before: `(n,)`.
+        similarity_after: `(n,)`.
+        iterations: `(n,)` integers.
+        start: `(n,)` index into `start_names`.
+        off_manifold: `(n,)`.
+        start_names: what the starts are called; `("none",)` when nothing was projected.
+    """
+
+    class_names: tuple[str, ...]
+    probabilities: np.ndarray
+    similarity_before: np.ndarray
+    similarity_after: np.ndarray
+    iterations: np.ndarray
+    start: np.ndarray
+    off_manifold: np.ndarray
+    start_names: tuple[str, ...]
+
+    @property
+    def indices(self) -> np.ndarray:
+        """`(n,)` index of the most probable class."""
+        return self.probabilities.argmax(axis=1)
+
+    @property
+    def labels(self) -> np.ndarray:
+        """`(n,)` name of the most probable class."""
+        return np.asarray(self.class_names, dtype=object)[self.indices].astype(str)
+
+    def abstained(self, threshold: float) -> np.ndarray:
+        """`(n,)` whether the sample ended farther from the source manifold than `threshold`."""
+        return self.off_manifold > threshold
+
+    def __len__(self) -> int:
+        return len(self.probabilities)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self.labels if dtype is None else self.labels.astype(dtype)
+
+    def __getitem__(self, index: int) -> Prediction:
+        return Prediction(
+            label=self.class_names[int(self.probabilities[index].argmax())],
+            probabilities={
+                name: float(value) for name, value in zip(self.class_names, self.probabilities[index], strict=True)
+            },
+            similarity_before=float(self.similarity_before[index]),
+            similarity_after=float(self.similarity_after[index]),
+            iterations=int(self.iterations[index]),
+            start=self.start_names[int(self.start[index])],
+            off_manifold=float(self.off_manifold[index]),
+        )
+
+    def __iter__(self) -> Iterator[Prediction]:
+        return (self[i] for i in range(len(self)))
+
+    @staticmethod
+    def concatenate(parts: list[Predictions]) -> Predictions:
+        """One after the other."""
+        if not parts:
+            raise DataError("there is nothing to predict: no image was given.")
+        fixed = ("class_names", "start_names")
+        joined: dict[str, Any] = {
+            field.name: np.concatenate([getattr(part, field.name) for part in parts])
+            for field in fields(Predictions)
+            if field.name not in fixed
+        }
+        return Predictions(**joined, class_names=parts[0].class_names, start_names=parts[0].start_names)

@@ -1,0 +1,78 @@
+"""Small real data that many tests share, and one thread a worker: several workers share the cores."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from homefold import Homefold, preset_config
+from homefold.data import DomainDataset, load_digits_mini
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real datasets; without it the test is skipped."""
+    folder = os.environ.get("HOMEFOLD_TEST_DATA")
+    if not folder:
+        pytest.skip("real data: set HOMEFOLD_TEST_DATA to the folder that holds it")
+    return Path(folder)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory):
+    """Tests neither read nor fill the user's cache."""
+    before = os.environ.get("HOMEFOLD_CACHE")
+    os.environ["HOMEFOLD_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    yield
+    if before is None:
+        del os.environ["HOMEFOLD_CACHE"]
+    else:
+        os.environ["HOMEFOLD_CACHE"] = before
+
+
+@pytest.fixture(scope="session")
+def digits(_own_cache) -> DomainDataset:
+    """All of digits-mini."""
+    return load_digits_mini()
+
+
+@pytest.fixture(scope="session")
+def few_digits(digits: DomainDataset) -> DomainDataset:
+    """Three classes and 24 images of each in every domain: enough to learn something in seconds."""
+    chosen = [
+        np.flatnonzero((digits.domains == domain) & (digits.labels == label))[:24]
+        for domain in range(4)
+        for label in range(3)
+    ]
+    subset = digits.subset(np.concatenate(chosen))
+    return DomainDataset(
+        subset.images, subset.labels, subset.domains, ("0", "1", "2"), subset.domain_names, name="few digits"
+    )
+
+
+QUICK = {
+    "features.epochs": 6,
+    "features.batch_size": 32,
+    "features.checkpoint_seconds": 0.0,
+    "features.feature_dim": 32,
+    "manifold.epochs": 30,
+    "manifold.latent_dim": 8,
+}
+
+
+@pytest.fixture(scope="session")
+def quick_config():
+    """The small preset, smaller."""
+    return preset_config("small", **{name.replace(".", "__"): value for name, value in QUICK.items()})
+
+
+@pytest.fixture(scope="session")
+def fitted(few_digits: DomainDataset, quick_config) -> Homefold:
+    """A model that never saw `street`."""
+    return Homefold(quick_config, device="cpu").fit(few_digits, holdout="street")
