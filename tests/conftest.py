@@ -57,11 +57,11 @@ def few_digits(digits: DomainDataset) -> DomainDataset:
 
 
 QUICK = {
-    "features.epochs": 6,
+    "features.epochs": 15,
     "features.batch_size": 32,
     "features.checkpoint_seconds": 0.0,
     "features.feature_dim": 32,
-    "manifold.epochs": 30,
+    "manifold.epochs": 200,
     "manifold.latent_dim": 8,
 }
 

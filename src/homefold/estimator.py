@@ -108,6 +108,11 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.device = device
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags
+
     def _configs(self) -> tuple[ManifoldConfig, ClassifierConfig, ProjectionConfig]:
         return (
             ManifoldConfig(
@@ -137,7 +142,7 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
             y: `(n,)` labels, numbers or text.
             domains: `(n,)` domain of each feature; only makes the held-out part even over domains.
         """
-        X, y = validate_data(self, _plain(X), _plain(y), dtype=np.float32, ensure_min_samples=4)
+        X, y = validate_data(self, _plain(X), _plain(y), dtype=np.float32, ensure_min_samples=4, ensure_min_features=2)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -173,6 +178,7 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels `(n,)` of features `(n, d)`."""
+        check_is_fitted(self, "model_")
         return self.classes_[self.explain(X).indices]
 
     def predict_proba(self, X: Any) -> np.ndarray:

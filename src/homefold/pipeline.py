@@ -250,8 +250,11 @@ class Homefold:
     def _open_work_dir(self, work_dir: Path | str, dataset: DomainDataset) -> Path:
         """The checkpoint file in `work_dir`, once it is certain that it belongs to this very fit."""
         folder = Path(work_dir)
+        config = config_to_dict(self.config)
+        # Later stages are trained anew in seconds, so their settings may change between two attempts.
+        decisive = ("seed", "preprocessing", "features")
         identity = {
-            "config": plain_json(config_to_dict(self.config)),
+            **plain_json({name: config[name] for name in decisive}),
             "data": dataset.fingerprint(),
             "deterministic": self.deterministic,
         }

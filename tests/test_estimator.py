@@ -1,0 +1,143 @@
+"""ManifoldProjector as a scikit-learn estimator on plain features."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from homefold import ManifoldProjector
+from homefold.errors import DataError, ManifoldCollapsedError, ModelFileError
+
+
+@pytest.fixture(scope="module")
+def features():
+    random = np.random.default_rng(0)
+    centres = random.normal(size=(3, 16))
+    y = np.repeat(["cat", "dog", "owl"], 80)
+    x = np.repeat(centres, 80, axis=0) + 0.3 * random.normal(size=(240, 16))
+    return x, y, centres
+
+
+@pytest.fixture(scope="module")
+def quick():
+    return ManifoldProjector(latent_dim=4, manifold_epochs=40, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def projector(features, quick):
+    x, y, _ = features
+    return clone(quick).fit(x, y)
+
+
+def test_it_classifies_and_projects(projector, features):
+    x, y, centres = features
+    assert projector.score(x, y) > 0.95
+    assert projector.predict(x[:3]).tolist() == ["cat"] * 3
+    assert projector.predict_proba(x).shape == (240, 3)
+    shifted = centres + 0.5 * np.random.default_rng(1).normal(size=centres.shape)
+    home = projector.transform(shifted)
+
+    def cosine(a, b):
+        return (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+
+    assert cosine(home, centres).mean() > cosine(shifted, centres).mean()
+
+
+def test_the_score_for_being_off_the_manifold(projector, features):
+    x, _, _ = features
+    usual = projector.explain(x).off_manifold
+    strange = projector.explain(np.random.default_rng(2).normal(size=(200, 16))).off_manifold
+    assert np.median(strange) > 2 * np.median(usual)
+    assert (usual > 1).mean() < 0.15
+
+
+def test_parameters_are_read_back_and_cloned(quick):
+    copy = clone(quick)
+    assert copy.get_params() == quick.get_params()
+    assert copy.get_params()["latent_dim"] == 4
+    assert copy.set_params(steps=7).steps == 7
+
+
+def test_it_works_in_a_pipeline_and_under_cross_validation(features, quick):
+    x, y, _ = features
+    model = make_pipeline(StandardScaler(), clone(quick))
+    scores = cross_val_score(model, x, y, cv=3)
+    assert scores.shape == (3,)
+    assert scores.min() > 0.9
+
+
+def test_it_serves_as_a_transformer_before_another_classifier(features, quick):
+    from sklearn.neighbors import KNeighborsClassifier
+
+    x, y, _ = features
+    assert make_pipeline(clone(quick), KNeighborsClassifier()).fit(x, y).score(x, y) > 0.95
+
+
+def test_torch_tensors_are_taken_too(projector, features):
+    x, _, _ = features
+    tensors = torch.from_numpy(x).float()
+    assert projector.predict(tensors).tolist() == projector.predict(x.astype(np.float32)).tolist()
+
+
+def test_the_same_seed_gives_the_same_bytes(features, quick, projector):
+    x, y, _ = features
+    assert clone(quick).fit(x, y).predict_proba(x).tobytes() == projector.predict_proba(x).tobytes()
+
+
+def test_saved_and_loaded_it_gives_the_same_bytes(projector, features, tmp_path):
+    x, _, _ = features
+    projector.save(tmp_path / "projector")
+    loaded = ManifoldProjector.load(tmp_path / "projector", device="cpu")
+    assert loaded.predict_proba(x).tobytes() == projector.predict_proba(x).tobytes()
+    assert loaded.predict(x).tolist() == projector.predict(x).tolist()
+    assert loaded.get_params() == projector.get_params()
+    from homefold import Homefold
+
+    with pytest.raises(ModelFileError, match=r"ManifoldProjector\.load"):
+        Homefold.load(tmp_path / "projector")
+
+
+def test_integer_labels_come_back_as_they_were(features, quick):
+    x, y, _ = features
+    numbers = np.unique(y, return_inverse=True)[1] * 10 - 5
+    assert set(clone(quick).fit(x, numbers).predict(x)) == {-5, 5, 15}
+
+
+def test_domains_make_the_held_out_part_even(features, quick):
+    x, y, _ = features
+    domains = np.tile(["a", "b"], 120)
+    assert clone(quick).fit(x, y, domains=domains).score(x, y) > 0.9
+    with pytest.raises(DataError, match="one entry for each"):
+        clone(quick).fit(x, y, domains=domains[:5])
+
+
+def test_bad_input_gets_a_sentence(features, quick):
+    x, y, _ = features
+    with pytest.raises(ValueError, match="NaN"):
+        clone(quick).fit(np.full_like(x, np.nan), y)
+    with pytest.raises(DataError, match="one class only"):
+        clone(quick).fit(x, np.zeros(len(x)))
+    with pytest.raises(ManifoldCollapsedError, match="hardly differ"):
+        clone(quick).fit(np.ones((60, 16)), np.arange(60) % 2)
+
+
+def _checks():
+    # The checks feed unstructured noise, whose manifold a VAE is right to refuse; 1-NN takes any data.
+    quick = ManifoldProjector(manifold="nearest", normalise=False, classifier_epochs=30, latent_dim=2, device="cpu")
+    return list(estimator_checks_generator(quick, legacy=True))
+
+
+def _check_name(item) -> str:
+    return getattr(getattr(item, "func", None), "__name__", "projector")
+
+
+@pytest.mark.parametrize(("estimator", "check"), _checks(), ids=_check_name)
+def test_scikit_learns_conventions(estimator, check):
+    check(estimator)
+    assert estimator.get_params()["latent_dim"] == 2

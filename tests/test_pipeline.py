@@ -1,0 +1,403 @@
+"""Homefold end to end: fit, answer, keep; stateless, resumable, never touching the target."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from homefold import Homefold, preset_config, projection_preset
+from homefold.errors import ConfigError, DataError, ModelFileError
+from homefold.features import backbones
+
+
+def folder_digest(folder: Path) -> dict[str, str]:
+    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.iterdir())}
+
+
+@pytest.fixture(scope="module")
+def street(few_digits):
+    return few_digits.only("street")
+
+
+@pytest.fixture(scope="module")
+def saved(fitted, tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "model"
+    fitted.save(path)
+    return path
+
+
+def test_it_answers_for_an_unseen_domain_well_above_chance(fitted, street):
+    assert fitted.source_domains == ("scan", "photo", "print")
+    assert fitted.score(street) > 0.6
+    assert fitted.score(street, projected=False) > 0.6
+
+
+def test_what_a_prediction_carries(fitted, street):
+    predictions = fitted.predict(street)
+    assert predictions.probabilities.shape == (len(street), 3)
+    np.testing.assert_allclose(predictions.probabilities.sum(axis=1), 1, rtol=1e-5)
+    one = predictions[0]
+    assert one.label in ("0", "1", "2")
+    assert one.confidence == max(one.probabilities.values())
+    assert -1 <= one.similarity_before <= one.similarity_after <= 1 + 1e-6
+    assert (one.iterations, one.start) == (50, "encoder")
+    assert one.off_manifold >= 0
+    assert np.asarray(predictions).tolist() == predictions.labels.tolist()
+    assert set(one.as_dict()) == {
+        "label",
+        "confidence",
+        "probabilities",
+        "similarity_before",
+        "similarity_after",
+        "iterations",
+        "start",
+        "off_manifold",
+    }
+
+
+def test_the_same_image_gets_the_same_bytes_alone_in_a_batch_and_in_another_order(fitted, street):
+    images = street.images[:64]
+    together = fitted.predict(images)
+    order = np.random.default_rng(0).permutation(64)
+    permuted = fitted.predict(images[order])
+    for name in ("probabilities", "similarity_before", "similarity_after", "iterations", "start", "off_manifold"):
+        whole = getattr(together, name)
+        assert getattr(permuted, name).tobytes() == whole[order].tobytes()
+        for i in (0, 31, 63):
+            assert getattr(fitted.predict(images[i : i + 1]), name).tobytes() == whole[i : i + 1].tobytes()
+
+
+def test_predicting_leaves_no_trace(fitted, street):
+    before = {k: v.clone() for k, v in fitted.net.state_dict().items()}
+    first = fitted.predict_proba(street.images[:8])
+    fitted.predict(np.random.default_rng(0).integers(0, 255, (40, 32, 32, 3), dtype=np.uint8))
+    assert fitted.predict_proba(street.images[:8]).tobytes() == first.tobytes()
+    assert all(torch.equal(before[k], v) for k, v in fitted.net.state_dict().items())
+
+
+def test_the_off_manifold_score_is_higher_for_noise_and_for_images_of_another_kind(few_digits, fitted):
+    model = fitted
+    source = few_digits.without("street")
+    random = np.random.default_rng(0)
+    noise = random.integers(0, 256, (100, 32, 32, 3), dtype=np.uint8)
+    y, x = np.mgrid[0:32, 0:32]
+    stripes = [(np.sin(x * f + y * g) > 0) * 255 for f, g in random.uniform(0.2, 2.5, (100, 2))]
+    other_kind = np.repeat(np.stack(stripes)[..., None], 3, axis=3).astype(np.uint8)
+    usual = model.predict(source.images).off_manifold
+    for images in (noise, other_kind):
+        assert np.median(model.predict(images).off_manifold) > np.median(usual)
+    assert (usual > 1).mean() < 0.25
+
+
+def test_without_projection_it_is_the_classifier_alone(fitted, street):
+    plain = fitted.predict(street, projected=False)
+    home = fitted.feature_model
+    with torch.no_grad():
+        logits = home.classifier(home.prepare(torch.from_numpy(fitted.features(street))))
+    np.testing.assert_allclose(plain.probabilities, torch.softmax(logits, 1).numpy(), atol=1e-5)
+    assert plain.start_names == ("none",)
+    assert np.isnan(plain.off_manifold).all()
+
+
+def test_projected_features_are_the_decoders(fitted, street):
+    found = fitted.project(street.images[:5])
+    decoded = fitted.feature_model.manifold.decode(found.latents)
+    torch.testing.assert_close(found.features, decoded, atol=1e-5, rtol=1e-4)
+
+
+def test_another_search_at_inference_needs_no_training(fitted, street):
+    restarts = replace(projection_preset("restarts"), steps=20)
+    predictions = fitted.predict(street.images[:6], projection=restarts)
+    assert set(predictions.start_names) == {f"random {i}" for i in range(1, 9)}
+    assert fitted.config.projection.encoder_start
+
+
+class TestSavingAndLoading:
+    def test_a_loaded_model_gives_the_same_bytes(self, fitted, saved, street):
+        loaded = Homefold.load(saved, device="cpu")
+        assert loaded.config == fitted.config
+        assert loaded.class_names == fitted.class_names
+        assert loaded.source_domains == fitted.source_domains
+        assert loaded.predict_proba(street).tobytes() == fitted.predict_proba(street).tobytes()
+
+    def test_the_folder_holds_no_pickle_and_all_that_rebuilds_it(self, saved):
+        assert sorted(p.name for p in saved.iterdir()) == [
+            "README.md",
+            "config.json",
+            "features.safetensors",
+            "home.safetensors",
+        ]
+        config = json.loads((saved / "config.json").read_text())
+        assert config["class_names"] == ["0", "1", "2"]
+        assert config["source_domains"] == ["scan", "photo", "print"]
+        assert config["config"]["preprocessing"]["image_size"] == 32
+        assert config["config"]["seed"] == 0
+        assert "torch" in config["versions"]
+        assert "0, 1, 2" in (saved / "README.md").read_text()
+
+    def test_no_weights_are_looked_for_when_loading(self, saved, monkeypatch):
+        monkeypatch.setattr(backbones, "find_weights", lambda *_: pytest.fail("looked for weights"))
+        Homefold.load(saved, device="cpu")
+
+    @pytest.mark.parametrize("name", ["features.safetensors", "home.safetensors"])
+    def test_truncated_tensors(self, saved, tmp_path, name):
+        broken = copy_of(saved, tmp_path)
+        (broken / name).write_bytes((broken / name).read_bytes()[:-100])
+        with pytest.raises(ModelFileError, match=f"{name} is truncated or was changed"):
+            Homefold.load(broken)
+
+    def test_missing_tensors(self, saved, tmp_path):
+        broken = copy_of(saved, tmp_path)
+        (broken / "home.safetensors").unlink()
+        with pytest.raises(ModelFileError, match="home.safetensors is missing"):
+            Homefold.load(broken)
+
+    def test_tampered_description(self, saved, tmp_path):
+        broken = copy_of(saved, tmp_path)
+        text = (broken / "config.json").read_text()
+        (broken / "config.json").write_text(text.replace('"digits-bn"', '"digits"'))
+        with pytest.raises(ModelFileError, match="was changed after it was written"):
+            Homefold.load(broken)
+
+    def test_truncated_description(self, saved, tmp_path):
+        broken = copy_of(saved, tmp_path)
+        text = (broken / "config.json").read_text()
+        (broken / "config.json").write_text(text[: len(text) // 2])
+        with pytest.raises(ModelFileError, match="not valid JSON"):
+            Homefold.load(broken)
+
+    def test_a_newer_format(self, saved, tmp_path):
+        broken = copy_of(saved, tmp_path)
+        content = json.loads((broken / "config.json").read_text())
+        (broken / "config.json").write_text(json.dumps({**content, "format_version": 99}))
+        with pytest.raises(ModelFileError, match=r"format 99.*newer version.*pip install -U homefold"):
+            Homefold.load(broken)
+
+    def test_not_a_model(self, tmp_path):
+        with pytest.raises(ModelFileError, match=r"no model at .*homefold fit"):
+            Homefold.load(tmp_path / "nothing")
+        with pytest.raises(ModelFileError, match="is not a homefold model"):
+            Homefold.load(tmp_path)
+
+    def test_a_full_disk_leaves_the_old_model_intact(self, fitted, saved, tmp_path, monkeypatch):
+        target = copy_of(saved, tmp_path)
+        before = folder_digest(target)
+
+        def full(*_args, **_kwargs):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("homefold.model_folder.save_file", full)
+        with pytest.raises(OSError, match="No space left"):
+            fitted.save(target)
+        assert folder_digest(target) == before
+        assert [p.name for p in tmp_path.iterdir()] == [target.name]
+
+    def test_saving_over_a_model_replaces_it(self, fitted, saved, tmp_path):
+        target = copy_of(saved, tmp_path)
+        (target / "README.md").write_text("old")
+        fitted.save(target)
+        assert folder_digest(target) == folder_digest(saved)
+        assert [p.name for p in tmp_path.iterdir()] == [target.name]
+
+
+def copy_of(folder: Path, tmp_path: Path) -> Path:
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for item in folder.iterdir():
+        (copy / item.name).write_bytes(item.read_bytes())
+    return copy
+
+
+class TestData:
+    def test_arrays_with_labels_and_domains(self, few_digits, quick_config):
+        names = np.asarray(few_digits.class_names)[few_digits.labels]
+        domains = np.asarray(few_digits.domain_names)[few_digits.domains]
+        config = replace(quick_config, features=replace(quick_config.features, epochs=2))
+        model = Homefold(config, device="cpu").fit(few_digits.images, names, domains, holdout="photo")
+        assert model.class_names == ("0", "1", "2")
+        assert set(model.source_domains) == {"scan", "print", "street"}
+        assert 0 <= model.score(few_digits.images[:20], names[:20]) <= 1
+
+    def test_a_folder_whose_held_out_domain_is_never_decoded(self, few_digits, quick_config, tmp_path):
+        for i in range(len(few_digits)):
+            domain = few_digits.domain_names[few_digits.domains[i]]
+            folder = tmp_path / domain / few_digits.class_names[few_digits.labels[i]]
+            folder.mkdir(parents=True, exist_ok=True)
+            if domain == "street":
+                (folder / f"{i}.png").write_bytes(b"would stop the fit if anyone opened it")
+            else:
+                Image.fromarray(few_digits.images[i]).save(folder / f"{i}.png")
+        config = replace(quick_config, features=replace(quick_config.features, epochs=2))
+        model = Homefold(config, device="cpu").fit(tmp_path, holdout="street")
+        assert sorted(model.source_domains) == ["photo", "print", "scan"]
+        assert len(model.predict(tmp_path / "scan" / "1")) == 24
+        with pytest.raises(DataError, match="street"):
+            model.predict(tmp_path / "street")
+
+    def test_images_of_another_size_are_resized(self, fitted):
+        assert len(fitted.predict(np.zeros((2, 50, 70, 3), dtype=np.uint8))) == 2
+
+    @pytest.mark.parametrize(
+        ("holdout", "words"),
+        [
+            ("mars", "there is no domain 'mars' to hold out.*scan, photo, print, street"),
+            (("scan", "photo", "print", "street"), "no source domain of few digits is left"),
+        ],
+    )
+    def test_domains_that_cannot_be_held_out(self, few_digits, quick_config, holdout, words):
+        with pytest.raises(DataError, match=words):
+            Homefold(quick_config, device="cpu").fit(few_digits, holdout=holdout)
+
+    def test_one_class_only(self, few_digits, quick_config):
+        with pytest.raises(DataError, match="one class only"):
+            Homefold(quick_config, device="cpu").fit(few_digits.subset(np.flatnonzero(few_digits.labels == 0)))
+
+    def test_too_few_images(self, few_digits, quick_config):
+        with pytest.raises(DataError, match="too few"):
+            Homefold(quick_config, device="cpu").fit(few_digits.subset([0, 24, 100]))
+
+    def test_one_source_domain_works_and_says_what_that_means(self, few_digits, quick_config):
+        said = []
+
+        class Listening:
+            def __init__(self):
+                from homefold.progress import SilentReporter
+
+                self.task = SilentReporter().task
+
+            def message(self, text):
+                said.append(text)
+
+        config = replace(quick_config, features=replace(quick_config.features, epochs=2))
+        Homefold(config, device="cpu", reporter=Listening()).fit(few_digits.only("scan"))
+        assert any("One source domain only (scan)" in text for text in said)
+
+    def test_arrays_without_labels(self, quick_config):
+        with pytest.raises(DataError, match="needs labels and domains"):
+            Homefold(quick_config, device="cpu").fit(np.zeros((4, 8, 8, 3), dtype=np.uint8))
+
+    def test_an_unfitted_model_says_so(self, quick_config, few_digits):
+        with pytest.raises(ConfigError, match="has not been fitted"):
+            Homefold(quick_config, device="cpu").predict(few_digits.images[:2])
+
+
+def test_a_network_of_ones_own(few_digits, quick_config, tmp_path):
+    def network():
+        return torch.nn.Sequential(torch.nn.Conv2d(3, 8, 5, 4), torch.nn.ReLU(), torch.nn.Flatten())
+
+    config = replace(quick_config, features=replace(quick_config.features, epochs=2))
+    torch.manual_seed(0)
+    model = Homefold(config, backbone=network(), device="cpu").fit(few_digits, holdout="street")
+    model.save(tmp_path / "model")
+    with pytest.raises(ConfigError, match="pass it as backbone="):
+        Homefold.load(tmp_path / "model")
+    loaded = Homefold.load(tmp_path / "model", backbone=network(), device="cpu")
+    images = few_digits.images[:9]
+    assert loaded.predict_proba(images).tobytes() == model.predict_proba(images).tobytes()
+
+
+@pytest.mark.parametrize("kind", ["conv-vae", "gan", "nearest"])
+def test_every_manifold_goes_through_fit_save_and_load(few_digits, quick_config, tmp_path, kind):
+    config = replace(
+        quick_config,
+        features=replace(quick_config.features, epochs=2, feature_dim=64),
+        manifold=replace(quick_config.manifold, kind=kind, epochs=300),
+    )
+    model = Homefold(config, device="cpu").fit(few_digits, holdout="street")
+    model.save(tmp_path / "model")
+    loaded = Homefold.load(tmp_path / "model", device="cpu")
+    images = few_digits.images[-10:]
+    assert loaded.predict_proba(images).tobytes() == model.predict_proba(images).tobytes()
+
+
+def test_a_classifier_trained_on_reconstructions_too(few_digits, quick_config):
+    config = replace(
+        quick_config,
+        features=replace(quick_config.features, epochs=2),
+        classifier=replace(quick_config.classifier, kind="hidden", train_on="both"),
+    )
+    assert Homefold(config, device="cpu").fit(few_digits, holdout="street").score(few_digits.only("scan")) > 0.5
+
+
+FIT = """
+import sys
+from homefold import Homefold, preset_config
+from homefold.data import DomainDataset
+import numpy as np, torch
+torch.set_num_threads(1)
+data = np.load(sys.argv[1])
+dataset = DomainDataset(data["x"], data["y"], data["d"], ("0", "1", "2"), ("scan", "photo", "print", "street"))
+config = preset_config("small", features__epochs=5, features__batch_size=32, features__checkpoint_seconds=0.0,
+                       features__feature_dim=32, manifold__epochs=200, manifold__latent_dim=8)
+def told(figures):
+    print("epoch", int(figures["epoch"]), flush=True)
+model = Homefold(config, device="cpu").fit(dataset, holdout="street", work_dir=sys.argv[2], on_epoch=told)
+print("fitted", flush=True)
+model.save(sys.argv[3])
+"""
+
+
+@pytest.mark.parametrize("line", ["epoch 2", "fitted"])
+def test_a_fit_killed_with_sigkill_resumes_to_the_same_bytes(few_digits, tmp_path, line, uninterrupted):
+    data, expected = uninterrupted
+    arguments = [sys.executable, "-c", FIT, str(data), str(tmp_path / "work"), str(tmp_path / "model")]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+    for said in process.stdout:
+        if said.strip() == line:
+            os.kill(process.pid, signal.SIGKILL)
+            break
+    assert process.wait() == -signal.SIGKILL
+    process.stdout.close()
+    again = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    first = again.stdout.split("\n")[0]
+    assert first == {"epoch 2": "epoch 2", "fitted": "fitted"}[line]
+    assert folder_digest(tmp_path / "model") == expected
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(few_digits, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    np.savez(folder / "data.npz", x=few_digits.images, y=few_digits.labels, d=few_digits.domains)
+    arguments = [sys.executable, "-c", FIT, *(str(folder / name) for name in ("data.npz", "work", "model"))]
+    subprocess.run(arguments, check=True, capture_output=True)
+    return folder / "data.npz", folder_digest(folder / "model")
+
+
+def test_a_work_folder_of_another_fit_is_refused(few_digits, quick_config, tmp_path):
+    config = replace(quick_config, features=replace(quick_config.features, epochs=2))
+    Homefold(config, device="cpu").fit(few_digits, holdout="street", work_dir=tmp_path)
+    other = replace(config, seed=7)
+    with pytest.raises(ConfigError, match=r"unfinished fit with another seed.*delete"):
+        Homefold(other, device="cpu").fit(few_digits, holdout="street", work_dir=tmp_path)
+    with pytest.raises(ConfigError, match="another data"):
+        Homefold(config, device="cpu").fit(few_digits, holdout="scan", work_dir=tmp_path)
+
+
+def test_another_manifold_goes_on_from_the_trained_features(few_digits, quick_config, tmp_path):
+    config = replace(quick_config, features=replace(quick_config.features, epochs=2))
+    Homefold(config, device="cpu").fit(few_digits, holdout="street", work_dir=tmp_path)
+    epochs = []
+    nearest = replace(config, manifold=replace(config.manifold, kind="nearest"))
+    Homefold(nearest, device="cpu").fit(few_digits, holdout="street", work_dir=tmp_path, on_epoch=epochs.append)
+    assert epochs == []
+
+
+def test_presets_and_their_settings():
+    assert preset_config("paper").features.epochs == 200
+    assert preset_config("paper").projection.steps == 20_000
+    assert preset_config("small", features__augmentation__noise_sigma=0.1).features.augmentation.noise_sigma == 0.1
+    with pytest.raises(ConfigError, match="there is no setting 'features.epoch'"):
+        preset_config("small", features__epoch=3)
+    with pytest.raises(ConfigError, match="default, small, paper"):
+        preset_config("large")
