@@ -101,6 +101,8 @@ def test_a_generator_stuck_at_one_point_is_reported_and_refused() -> None:
 def test_constant_features_are_named_as_the_fault() -> None:
     z = torch.ones(40, DIM)
     model = fit_manifold(dataclasses.replace(QUICK, epochs=1), z[:30], z[30:], seed=0)
+    assert model.report.explained == 0.0
+    assert model.report.diversity is None
     with pytest.raises(ManifoldCollapsedError, match="source features hardly differ"):
         model.require_usable()
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from homefold.errors import ConfigError, DataError, ManifoldCollapsedError, TrainingDivergedError
+from homefold.errors import ConfigError, DataError, ManifoldCollapsedError, ModelFileError, TrainingDivergedError
 from homefold.files import read_state, write_state
 from homefold.manifold import (
     VAE,
@@ -172,6 +172,14 @@ def test_too_large_a_kl_weight_collapses_and_the_refusal_names_the_setting(
         model.require_usable()
 
 
+def test_too_little_training_is_not_blamed_on_a_sound_kl_weight(
+    features: tuple[torch.Tensor, torch.Tensor],
+) -> None:
+    config = dataclasses.replace(QUICK, epochs=1, learning_rate=1e-7)
+    with pytest.raises(ManifoldCollapsedError, match=r"Raise epochs \(it is 1\) or learning_rate"):
+        fit_manifold(config, *features, seed=0).require_usable()
+
+
 def test_constant_features_are_named_as_the_fault() -> None:
     z = torch.ones(40, DIM) + 1e-5 * torch.randn(40, DIM, generator=generator(0, "noise"))
     model = fit_manifold(dataclasses.replace(QUICK, epochs=2), z[:30], z[30:], seed=0)
@@ -247,6 +255,9 @@ def test_a_report_survives_json(fitted: Manifold) -> None:
     values = json.loads(json.dumps(fitted.report.as_dict(), allow_nan=False))
     assert ManifoldReport.from_dict(values) == fitted.report
     assert ManifoldReport.from_dict({**values, "a_later_fact": 1}) == fitted.report
+    del values["collapsed"]
+    with pytest.raises(ModelFileError, match="report lacks collapsed"):
+        ManifoldReport.from_dict(values)
 
 
 def test_an_unfitted_manifold_has_no_report() -> None:

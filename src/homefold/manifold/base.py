@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
 import torch
 from torch import nn
 
-from homefold.errors import ConfigError, DataError, ManifoldCollapsedError
+from homefold.errors import ConfigError, DataError, ManifoldCollapsedError, ModelFileError
 
 __all__ = [
     "SLOPE",
@@ -163,7 +163,10 @@ class ManifoldReport:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> ManifoldReport:
         """The report that `as_dict` wrote; names it does not know are left out."""
-        known = {field.name for field in fields(cls)}
+        known = {field.name: field for field in fields(cls)}
+        missing = [name for name, field in known.items() if field.default is MISSING and name not in values]
+        if missing:
+            raise ModelFileError(f"the manifold's report lacks {', '.join(missing)}; the file was edited or truncated.")
         return cls(**{name: value for name, value in values.items() if name in known})
 
 

@@ -182,7 +182,7 @@ def _train(
     penalty_weight = config.gradient_penalty * float(train.square().sum(dim=1).mean())
     best_score, best_epoch, best_state = -math.inf, 0, {}
     judge_every = max(1, epochs // 30)
-    with reporter.task("Manifold (gan)", total=epochs) as task:
+    with reporter.task("Manifold (GAN)", total=epochs) as task:
         for epoch in range(epochs):
             draw = generator(seed, "manifold", "gan", epoch, device=train.device)
             order = torch.randperm(len(train), generator=draw, device=train.device)
@@ -278,5 +278,5 @@ def _report(config: ManifoldConfig, best_epoch: int, judge: _Judge, covered: flo
         explained=explained_share(covered, judge.baseline),
         collapsed=bool(reason),
         reason=reason,
-        diversity=diversity,
+        diversity=None if nearly_constant(judge.baseline) else diversity,
     )

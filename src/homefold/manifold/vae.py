@@ -29,6 +29,7 @@ __all__ = ["VAE", "build_vae", "fit_vae", "gaussian_kl", "reconstruction_loss", 
 
 _ACTIVE_VARIANCE = 0.01
 _LEAST_EXPLAINED = 0.1
+_SAFE_KL_WEIGHT = 0.01
 _CHUNK = 8192
 
 
@@ -188,31 +189,15 @@ def _train(
     reporter: ProgressReporter,
 ) -> int:
     """Run the epochs, leave the best weights in the model, and return the epoch they come from."""
-    epochs, size = config.resolved_epochs, min(config.batch_size, len(train))
-    steps = len(train) // size
+    epochs = config.resolved_epochs
     optimizer = _optimizer(config, model)
     best_loss, best_epoch, best_state = math.inf, 0, {}
     judge_every = max(1, epochs // 30)
-    with reporter.task(f"Manifold ({config.kind})", total=epochs) as task:
+    with reporter.task(f"Manifold ({config.kind.upper()})", total=epochs) as task:
         for epoch in range(epochs):
-            draw = generator(seed, "manifold", config.kind, epoch, device=train.device)
-            order = torch.randperm(len(train), generator=draw, device=train.device)
-            total = torch.zeros((), device=train.device)
-            for step in range(steps):
-                for group in optimizer.param_groups:
-                    group["lr"] = training_rate(config, epoch * steps + step, epochs * steps)
-                target = train[order[step * size : (step + 1) * size]]
-                mean, log_variance = model.posterior(target)
-                noise = torch.randn(mean.shape, generator=draw, device=mean.device)
-                reconstruction = model.decode(torch.addcmul(mean, noise, (0.5 * log_variance).exp()))
-                loss = vae_loss(reconstruction, target, mean, log_variance, config.kl_weight)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                total += loss.detach()
-            if not math.isfinite(mean_loss := float(total) / steps):
+            facts = {"loss": _run_epoch(model, optimizer, config, train, seed, epoch)}
+            if not math.isfinite(facts["loss"]):
                 raise _diverged(config, epoch, train)
-            facts = {"loss": mean_loss}
             if (epoch + 1) % judge_every == 0 or epoch + 1 == epochs:
                 facts["held_out"] = held_out_loss = float(reconstruction_loss(_reconstruct(model, held_out), held_out))
                 if not math.isfinite(held_out_loss):
@@ -223,6 +208,36 @@ def _train(
             task.advance(1, **facts)
     model.load_state_dict(best_state)
     return best_epoch
+
+
+def _run_epoch(
+    model: VAE,
+    optimizer: torch.optim.Optimizer,
+    config: ManifoldConfig,
+    train: torch.Tensor,
+    seed: int,
+    epoch: int,
+) -> float:
+    """One pass in whole batches (what remains of the shuffled order waits for another epoch); the mean loss."""
+    size = min(config.batch_size, len(train))
+    steps = len(train) // size
+    draw = generator(seed, "manifold", config.kind, epoch, device=train.device)
+    order = torch.randperm(len(train), generator=draw, device=train.device)
+    total = torch.zeros((), device=train.device)
+    for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = training_rate(config, epoch * steps + step, config.resolved_epochs * steps)
+        target = train[order[step * size : (step + 1) * size]]
+        mean, log_variance = model.posterior(target)
+        noise = torch.randn(mean.shape, generator=draw, device=mean.device)
+        reconstruction = model.decode(torch.addcmul(mean, noise, (0.5 * log_variance).exp()))
+        loss = vae_loss(reconstruction, target, mean, log_variance, config.kl_weight)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.detach()
+    # the only wait for the device in an epoch
+    return float(total) / steps
 
 
 def _optimizer(config: ManifoldConfig, model: nn.Module) -> torch.optim.Optimizer:
@@ -245,6 +260,15 @@ def _reconstruct(model: VAE, z: torch.Tensor) -> torch.Tensor:
     return torch.cat([model.decode(model.encode(part)) for part in z.split(_CHUNK)])
 
 
+def _advice(config: ManifoldConfig) -> str:
+    if config.kl_weight > _SAFE_KL_WEIGHT:
+        return f"Lower kl_weight (it is {config.kl_weight:g}; 0.001 to 0.01 works)."
+    return (
+        f"Raise epochs (it is {config.resolved_epochs}) or learning_rate (it is {config.resolved_learning_rate:g}), "
+        f"or lower kl_weight (it is {config.kl_weight:g})."
+    )
+
+
 def _measure(
     model: VAE, config: ManifoldConfig, train: torch.Tensor, held_out: torch.Tensor, best_epoch: int
 ) -> ManifoldReport:
@@ -262,8 +286,7 @@ def _measure(
         reason = (
             f"The VAE collapsed: {active} of its {config.latent_dim} latent dimensions carry information, "
             f"and it explains {max(explained, 0):.0%} of how held-out source features vary. "
-            f"Lower kl_weight (it is {config.kl_weight:g}; 0.001 to 0.01 works), or train longer "
-            f"(epochs is {config.resolved_epochs}, learning_rate {config.resolved_learning_rate:g})."
+            f"{_advice(config)}"
         )
     return ManifoldReport(
         kind=config.kind,
