@@ -11,8 +11,7 @@ from homefold.features.loss import pairwise_metric_loss
 from homefold.pipeline import Homefold
 from homefold.predictions import Prediction, Predictions
 from homefold.projection import ProjectionConfig, projection_preset
-
-__version__ = "0.1.0"
+from homefold.version import __version__
 
 __all__ = [
     "Homefold",
@@ -22,6 +21,7 @@ __all__ = [
     "Prediction",
     "Predictions",
     "ProjectionConfig",
+    "__version__",
     "list_presets",
     "pairwise_metric_loss",
     "preset_config",

@@ -79,7 +79,7 @@ def _small() -> HomefoldConfig:
             head="linear",
             feature_dim=128,
             cross_entropy_weight=1.0,
-            epochs=40,
+            epochs=30,
             augmentation=augmentation_preset("digits"),
         ),
     )

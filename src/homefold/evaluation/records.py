@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from homefold.errors import DataError
+from homefold.version import __version__
 
 __all__ = ["RunRecord", "append_record", "hardware", "read_records", "versions"]
 
@@ -59,8 +60,12 @@ def hardware(device: torch.device) -> str:
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that decide a result."""
-    packages = ("homefold", "torch", "torchvision", "numpy", "scikit-learn")
-    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+    others = ("torch", "torchvision", "numpy", "scikit-learn")
+    return {
+        "homefold": __version__,
+        "python": platform.python_version(),
+        **{name: version(name) for name in others},
+    }
 
 
 def append_record(path: Path | str, record: RunRecord) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import torch
 
@@ -19,9 +21,10 @@ class ImageStore:
     """
 
     def __init__(self, images: np.ndarray, device: torch.device) -> None:
-        if not images.flags.writeable:  # a read-only memory map; torch has no read-only tensors and warns
-            images = images.view()
-        tensor = torch.from_numpy(np.ascontiguousarray(images))
+        with warnings.catch_warnings():
+            # Torch has no read-only tensors and warns of memory maps; nothing here ever writes to them.
+            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+            tensor = torch.from_numpy(np.ascontiguousarray(images))
         self.device = device
         if device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(device)

@@ -17,7 +17,7 @@ from homefold.tiles import fill_tile, steady_tile
 
 __all__ = ["Projection", "chosen_engine", "preferred_tile", "project"]
 
-_TILE_ROWS = {"cpu": 16, "cuda": 1024, "mps": 256}
+_TILE_ROWS = {"cpu": 16, "cuda": 4096, "mps": 256}
 
 
 @dataclass(frozen=True)

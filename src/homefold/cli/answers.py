@@ -1,0 +1,161 @@
+"""Predictions written one by one: JSON lines, CSV, or a table whose columns are fixed before the first row."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol, TextIO
+
+from rich.cells import cell_len
+
+from homefold.cli.output import json_line
+from homefold.predictions import Prediction
+
+__all__ = ["AnswerWriter", "CsvWriter", "JsonLinesWriter", "TableWriter"]
+
+
+class AnswerWriter(Protocol):
+    """Where the answers go."""
+
+    def answer(self, path: Path, prediction: Prediction, abstained: bool) -> None:
+        """One image's answer."""
+
+    def failure(self, path: Path, reason: str) -> None:
+        """One image that could not be read, and why."""
+
+    def flush(self) -> None:
+        """Let a reader see what was written so far."""
+
+    def close(self) -> None:
+        """All answers were given."""
+
+
+class JsonLinesWriter:
+    """One JSON object a line: `{"path", "label", …}`, or `{"path", "error"}` for an image that could not be read."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def answer(self, path: Path, prediction: Prediction, abstained: bool) -> None:
+        self._write({"path": str(path), **prediction.as_dict(), "abstained": abstained})
+
+    def failure(self, path: Path, reason: str) -> None:
+        self._write({"path": str(path), "error": reason})
+
+    def _write(self, value: dict[str, object]) -> None:
+        self._stream.write(json_line(value) + "\n")
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def close(self) -> None:
+        self.flush()
+
+
+class CsvWriter:
+    """A header and one row an image; figures that an image does not have stay empty."""
+
+    def __init__(self, stream: TextIO, class_names: Sequence[str]) -> None:
+        self._stream, self._class_names = stream, class_names
+        self._csv = csv.writer(stream, lineterminator="\n")
+        probabilities = [f"probability.{name}" for name in class_names]
+        self._columns = [*_FIGURES, "abstained", "error", *probabilities]
+        self._csv.writerow(["path", *self._columns])
+
+    def answer(self, path: Path, prediction: Prediction, abstained: bool) -> None:
+        figures = [_blank_nan(getattr(prediction, name)) for name in _FIGURES]
+        probabilities = [prediction.probabilities[name] for name in self._class_names]
+        self._csv.writerow([path, *figures, str(abstained).lower(), "", *probabilities])
+
+    def failure(self, path: Path, reason: str) -> None:
+        values = {"error": reason}
+        self._csv.writerow([path, *(values.get(name, "") for name in self._columns)])
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def close(self) -> None:
+        self.flush()
+
+
+_FIGURES = (
+    "label",
+    "confidence",
+    "off_manifold",
+    "similarity_before",
+    "similarity_after",
+    "iterations",
+    "start",
+)
+
+
+def _blank_nan(value: object) -> object:
+    return "" if isinstance(value, float) and math.isnan(value) else value
+
+
+_SHORTEST_PATH = 16
+_OTHER_COLUMNS = 10 + 12 + 3 * 2  # confidence, off-manifold and what stands between
+
+
+class TableWriter:
+    """Aligned columns, printed as the answers come.
+
+    Args:
+        stream: where to; on a terminal long paths are shortened at their front to fit.
+        paths: all that will come, for the width of their column.
+        class_names: all labels that can come.
+        abstains: whether a label can be marked as abstained from.
+    """
+
+    def __init__(self, stream: TextIO, paths: Sequence[Path], class_names: Sequence[str], *, abstains: bool) -> None:
+        self._stream = stream
+        labels = [_marked(name) if abstains else name for name in class_names]
+        self._label_width = max(len("label"), *map(cell_len, labels))
+        widest = max((cell_len(str(path)) for path in paths), default=0)
+        self._path_width = max(len("file"), min(widest, self._room()))
+        self._header_due = True
+
+    def _room(self) -> int:
+        """Cells that the path may take."""
+        if not self._stream.isatty():
+            return 10**6
+        columns = os.get_terminal_size(self._stream.fileno()).columns
+        return max(_SHORTEST_PATH, columns - self._label_width - _OTHER_COLUMNS)
+
+    def answer(self, path: Path, prediction: Prediction, abstained: bool) -> None:
+        label = _marked(prediction.label) if abstained else prediction.label
+        off = "–" if math.isnan(prediction.off_manifold) else f"{prediction.off_manifold:.2f}"
+        self._row(path, label, f"{100 * prediction.confidence:.1f} %", off)
+
+    def failure(self, path: Path, reason: str) -> None:
+        self._row(path, "–", "–", "–")
+
+    def _row(self, path: Path | str, *cells: str) -> None:
+        if self._header_due:
+            self._header_due = False
+            self._row("file", "label", "confidence", "off-manifold")
+        label, confidence, off = cells
+        start = _fit(str(path), self._path_width)
+        self._stream.write(f"{start}  {_fit(label, self._label_width)}  {confidence:>10}  {off:>12}\n")
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def close(self) -> None:
+        self.flush()
+
+
+def _marked(label: str) -> str:
+    return f"abstain ({label})"
+
+
+def _fit(text: str, width: int) -> str:
+    """`text` filled up to `width` cells, or shortened at its front, where paths are alike."""
+    if cell_len(text) <= width:
+        return text + " " * (width - cell_len(text))
+    while cell_len(text) > width - 1:
+        text = text[1:]
+    return "…" + text + " " * (width - 1 - cell_len(text))

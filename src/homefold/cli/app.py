@@ -1,0 +1,108 @@
+"""`homefold COMMAND …`: finds the command, and turns every way it can end into an exit code and a sentence."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from homefold.cli.commands import Command, run_command
+from homefold.cli.ending import Terminated, explain, sigterm_raises
+from homefold.version import __version__
+
+__all__ = ["main"]
+
+SUCCESS, FAILURE, USAGE = 0, 1, 2
+INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143  # 128 + the signal's number, as shells have it
+
+COMMANDS = {
+    "fit": Command("train a model on a folder of images, or on a named dataset", "homefold.cli.fit"),
+    "predict": Command("label images of any domain", "homefold.cli.predict"),
+    "evaluate": Command("measure accuracy with and without projection, side by side", "homefold.cli.evaluate"),
+    "info": Command("show what a model is", "homefold.cli.info"),
+    "demo": Command("train and answer on the embedded dataset; needs no images", "homefold.cli.demo"),
+    "data": Command("list, describe and verify datasets", "homefold.cli.data"),
+}
+
+_ABOUT = "Classifiers that hold up on domains they have never seen."
+_END = """\
+options:
+  -h, --help  show this; homefold COMMAND --help shows the options of one command
+  --version   show the version
+  --debug     show the whole traceback of an error (or set HOMEFOLD_DEBUG=1)
+
+examples:
+  homefold demo
+  homefold fit photos/ --out model --holdout hospital4    # photos/domain/class/image.jpg
+  homefold evaluate model photos/ --domain hospital4
+  homefold predict model new-images/ --json > answers.jsonl
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    0 is success, 1 an error that a sentence explains, 2 a command line that makes no sense; 130 and 143 stand for
+    Ctrl-C and SIGTERM, 141 for a reader of standard output that went away.
+
+    Args:
+        argv: the words after `homefold`; those of the process by default.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments or os.environ.get("HOMEFOLD_DEBUG", "0") not in ("", "0")
+    _let_any_name_be_printed()
+    try:
+        with sigterm_raises():
+            code = _run(arguments)
+            sys.stdout.flush()
+            return code
+    except SystemExit as end:  # tyro's way to end after --help and after a usage error
+        return end.code if isinstance(end.code, int) else SUCCESS
+    except KeyboardInterrupt:
+        return _stopped(arguments, INTERRUPTED)
+    except Terminated:
+        return _stopped(arguments, TERMINATED)
+    except BrokenPipeError:
+        _abandon_stdout()
+        return PIPE_CLOSED
+    except Exception as error:
+        sentence = explain(error)
+        if sentence is None:
+            raise
+        if debug:
+            traceback.print_exc()
+        print(f"error: {sentence}", file=sys.stderr)
+        return FAILURE
+
+
+def _run(arguments: list[str]) -> int:
+    while arguments[:1] == ["--debug"]:
+        arguments = arguments[1:]
+    if arguments[:1] == ["--version"]:
+        print(f"homefold {__version__}")
+        return SUCCESS
+    return run_command("homefold", COMMANDS, arguments, about=_ABOUT, end=_END)
+
+
+def _stopped(arguments: list[str], code: int) -> int:
+    advice = " Start the same command again to go on." if "fit" in arguments[:2] else ""
+    print(f"\nStopped.{advice}", file=sys.stderr)
+    return code
+
+
+def _let_any_name_be_printed() -> None:
+    """A file name need not be valid in the terminal's encoding: show its odd bytes escaped instead of failing."""
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+
+
+def _abandon_stdout() -> None:
+    """What is still buffered for the closed pipe goes nowhere, so that Python does not complain at its exit."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):  # standard output is no real file
+        pass

@@ -1,0 +1,66 @@
+"""How a command ends when it does not end well: signals, and the sentence an error gets."""
+
+from __future__ import annotations
+
+import errno
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from homefold.errors import HomefoldError
+
+__all__ = ["Terminated", "explain", "sigterm_raises"]
+
+
+class Terminated(BaseException):
+    """SIGTERM came: like Ctrl-C, no error for anyone to handle on the way out."""
+
+
+@contextmanager
+def sigterm_raises() -> Iterator[None]:
+    """Inside the block SIGTERM raises `Terminated`, so that files are closed and nothing half-written is left."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set handlers
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def explain(error: Exception) -> str | None:
+    """The sentence for an error that a person can do something about; None for one that is a defect of ours."""
+    if isinstance(error, HomefoldError):
+        return str(error)
+    if isinstance(error, OSError):
+        return _explain_os_error(error)
+    if isinstance(error, MemoryError) or _is_device_out_of_memory(error):
+        return (
+            f"there is not enough memory ({error}). Lower --batch-size or --image-size for a fit, give fewer random "
+            f"starts for a projection, or choose --device cpu."
+        )
+    if type(error).__name__ == "SafetensorError":  # by name: importing safetensors.torch would import torch
+        return f"tensors could not be written or read: {error}."
+    return None
+
+
+def _explain_os_error(error: OSError) -> str:
+    names = " → ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
+    reason = (error.strerror or str(error)).rstrip(".")
+    if error.errno == errno.ENOSPC:
+        where = f" {names}" if names else ""
+        return f"the disk is full: could not write{where}. Free some space and try again."
+    return f"{names}: {reason}." if names else f"{reason}."
+
+
+def _is_device_out_of_memory(error: Exception) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(error, torch.OutOfMemoryError)

@@ -1,0 +1,226 @@
+"""`homefold evaluate`: accuracy on whole domains, with and without projection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+import tyro
+from rich.table import Table
+
+from homefold.cli.domains import domain_names, require_domains
+from homefold.cli.output import note, print_json, result_console, result_table, show_share
+from homefold.cli.parsing import DebugFlag, DeviceFlag, JsonFlag, Names, SkipBadFlag, Switch, flatten, parse
+from homefold.cli.projection_flags import ProjectionFlags, ProjectionPreset, chosen_projection
+from homefold.data import DomainDataset, load_dataset
+from homefold.errors import DataError
+from homefold.pipeline import Homefold
+from homefold.progress import ProgressReporter, RichReporter
+from homefold.projection import ProjectionConfig
+
+__all__ = ["DomainResult", "EvaluateOptions", "measure", "run"]
+
+_IMAGES_AT_ONCE = 512
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """Measure a model's accuracy on labelled images, with and without projection, side by side.
+
+    Example: homefold evaluate model photos/ --domain hospital4 --per-class
+    """
+
+    model: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
+    """The folder of a model."""
+    data: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")]
+    """A folder DATA/domain/class/image, or the name of a dataset; its classes must be the model's."""
+    domain: Annotated[Names, tyro.conf.arg(metavar="NAME …")] = ()
+    """Domains to measure on; all by default. Those that the model was trained on are marked."""
+    per_class: Switch = False
+    """Show the accuracy of every class too."""
+    skip_bad: SkipBadFlag = False
+    device: DeviceFlag = "auto"
+    json: JsonFlag = False
+    debug: DebugFlag = False
+    projection_preset: ProjectionPreset = None
+    projection: ProjectionFlags = field(default_factory=ProjectionFlags)
+    """How the search runs. What is not given here is the preset's, or else the model's own; the defaults shown are
+    those of the preset default."""
+
+
+@dataclass(frozen=True)
+class DomainResult:
+    """What was measured on one domain.
+
+    Args:
+        domain: its name.
+        seen_in_training: whether a source domain of the model is called the same.
+        images: how many were measured.
+        skipped: how many could not be read.
+        accuracy_without_projection: share of right answers to the features as they are.
+        accuracy_with_projection: share of right answers to the projected features.
+        corrected: images that only the projected answer gets right.
+        spoiled: images that only the unprojected answer gets right.
+        per_class: for each class that occurs its `images` and both accuracies.
+    """
+
+    domain: str
+    seen_in_training: bool
+    images: int
+    skipped: int
+    accuracy_without_projection: float
+    accuracy_with_projection: float
+    corrected: int
+    spoiled: int
+    per_class: dict[str, dict[str, float]]
+
+
+class _Bars(RichReporter):
+    """Progress without the data layer's remarks, which are for those who train on the folder."""
+
+    def message(self, text: str) -> None:
+        """Say nothing."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Measure and print."""
+    options = parse(EvaluateOptions, "evaluate", arguments)
+    model = Homefold.load(options.model, device=options.device)
+    projection = chosen_projection(model.config.projection, options.projection_preset, options.projection, arguments)
+    known = domain_names(options.data)
+    domains = flatten(options.domain) or known
+    require_domains(domains, known, options.data)
+    reporter = _Bars()
+    results = []
+    for domain in domains:
+        dataset = _load(model, options, domain, reporter)
+        results.append(measure(model, dataset, projection, reporter))
+    if options.json:
+        _print_json(options, projection, results)
+    else:
+        _print_tables(options, results)
+    return 0
+
+
+def _load(model: Homefold, options: EvaluateOptions, domain: str, reporter: ProgressReporter) -> DomainDataset:
+    side = model.config.preprocessing.image_size
+    dataset = load_dataset(
+        options.data,
+        size=(side, side),
+        resize=model.config.preprocessing.resize,
+        skip_bad=options.skip_bad,
+        domains=(domain,),
+        reporter=reporter,
+        allow_one_class=True,
+    )
+    for path, reason in dataset.skipped:
+        note(f"left out: {path} {reason}")
+    _require_known_classes(model, dataset, domain)
+    return dataset
+
+
+def _require_known_classes(model: Homefold, dataset: DomainDataset, domain: str) -> None:
+    found = {dataset.class_names[label] for label in np.unique(dataset.labels)}
+    extra = sorted(found - set(model.class_names))
+    missing = [name for name in model.class_names if name not in found]
+    if extra:
+        raise DataError(
+            f"{domain} in {dataset.name} has the class {', '.join(extra)}, which the model does not know; it knows "
+            f"{', '.join(model.class_names)}. Rename the folders to the model's classes, or leave these out."
+        )
+    if missing:
+        note(f"{domain} has no images of {', '.join(missing)}; the figures say nothing about that.")
+
+
+def measure(
+    model: Homefold, dataset: DomainDataset, projection: ProjectionConfig, reporter: ProgressReporter
+) -> DomainResult:
+    """Answer for every image of a dataset of one domain, with and without projection.
+
+    Args:
+        model: a fitted model.
+        dataset: one domain, whose classes the model knows.
+        projection: settings of the search.
+        reporter: shows a bar.
+    """
+    (domain,) = dataset.domain_names
+    position = np.array([_position(name, model.class_names) for name in dataset.class_names])
+    truth = position[dataset.labels]
+    without, projected = np.empty_like(truth), np.empty_like(truth)
+    with reporter.task(f"Evaluating {domain}", total=len(dataset)) as bar:
+        for start in range(0, len(dataset), _IMAGES_AT_ONCE):
+            part = slice(start, start + _IMAGES_AT_ONCE)
+            images = np.asarray(dataset.images[part])
+            features = torch.from_numpy(model.features(images))
+            without[part] = model.feature_model.predict(features, projected=False).indices
+            projected[part] = model.feature_model.predict(features, config=projection).indices
+            bar.advance(len(images))
+    right_without, right_projected = without == truth, projected == truth
+    return DomainResult(
+        domain=domain,
+        seen_in_training=domain in model.source_domains,
+        images=len(truth),
+        skipped=len(dataset.skipped),
+        accuracy_without_projection=float(right_without.mean()),
+        accuracy_with_projection=float(right_projected.mean()),
+        corrected=int((right_projected & ~right_without).sum()),
+        spoiled=int((right_without & ~right_projected).sum()),
+        per_class={
+            model.class_names[label]: {
+                "images": int((truth == label).sum()),
+                "accuracy_without_projection": float(right_without[truth == label].mean()),
+                "accuracy_with_projection": float(right_projected[truth == label].mean()),
+            }
+            for label in np.unique(truth).tolist()
+        },
+    )
+
+
+def _position(name: str, class_names: Sequence[str]) -> int:
+    """Where the model has the class; a class without images, which it may not know, is never looked up."""
+    return class_names.index(name) if name in class_names else -1
+
+
+def _print_json(options: EvaluateOptions, projection: ProjectionConfig, results: list[DomainResult]) -> None:
+    rows = [asdict(result) for result in results]
+    if not options.per_class:
+        for row in rows:
+            del row["per_class"]
+    print_json({"model": options.model, "data": options.data, "projection": asdict(projection), "domains": rows})
+
+
+def _print_tables(options: EvaluateOptions, results: list[DomainResult]) -> None:
+    console = result_console()
+    columns = ("domain", "images", "without projection", "with projection", "corrected", "spoiled", "")
+    table = result_table(*columns, numbers=6)
+    table.columns[-1].justify = "left"
+    for result in results:
+        table.add_row(
+            result.domain,
+            str(result.images),
+            show_share(result.accuracy_without_projection),
+            show_share(result.accuracy_with_projection),
+            str(result.corrected),
+            str(result.spoiled),
+            "seen in training" if result.seen_in_training else "",
+        )
+    console.print(table)
+    if options.per_class:
+        for result in results:
+            console.print(_class_table(result))
+
+
+def _class_table(result: DomainResult) -> Table:
+    table = result_table("class", "images", "without projection", "with projection", title=result.domain, numbers=3)
+    for name, figures in result.per_class.items():
+        table.add_row(
+            name,
+            str(figures["images"]),
+            show_share(figures["accuracy_without_projection"]),
+            show_share(figures["accuracy_with_projection"]),
+        )
+    return table

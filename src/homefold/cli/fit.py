@@ -1,0 +1,258 @@
+"""`homefold fit`: train a model; stop it at any moment, start it again, and it goes on."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from safetensors import SafetensorError
+
+from homefold.cli.domains import domain_names, require_domains
+from homefold.cli.info import size_on_disk
+from homefold.cli.output import fact_table, note, print_json, result_console, show_bytes, show_share
+from homefold.cli.parsing import (
+    DebugFlag,
+    DeviceFlag,
+    JsonFlag,
+    Names,
+    OptionalPath,
+    SkipBadFlag,
+    Switch,
+    flatten,
+    parse,
+)
+from homefold.cli.unfinished import UnfinishedFit
+from homefold.config import HomefoldConfig, list_presets, preset_config
+from homefold.data import DomainDataset, load_dataset
+from homefold.errors import ConfigError, DataError, ModelFileError
+from homefold.features import build_backbone
+from homefold.files import read_json
+from homefold.model_folder import FORMAT
+from homefold.pipeline import Homefold
+from homefold.progress import ProgressReporter, RichReporter
+
+__all__ = ["FitOptions", "run"]
+
+
+@dataclass(frozen=True)
+class Settings(HomefoldConfig):
+    """Every setting, each a flag."""
+
+    # Declared again without its alias, which would be the flag's own name a second time.
+    seed: int = 0
+    """All randomness of the fit and of the random starts follows from it."""
+
+    def config(self) -> HomefoldConfig:
+        """The same as the library knows it."""
+        return HomefoldConfig(**_fields_of(self))
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Train a model on images of several domains, and write it to a folder.
+
+    What is trained so far lies in MODEL.unfinished until the model is complete: the same command, started again after a
+    stop, goes on from there and ends with the same model.
+
+    Example: homefold fit photos/ --out model --holdout hospital4
+    """
+
+    data: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")]
+    """A folder DATA/domain/class/image, or the name of a dataset (homefold data list)."""
+    out: Annotated[Path, tyro.conf.arg(metavar="MODEL")]
+    """The folder to write the model to."""
+    holdout: Annotated[Names, tyro.conf.arg(metavar="DOMAIN …")] = ()
+    """Domains to leave out: their images are not even opened."""
+    preset: Literal["default", "small", "paper"] = "default"
+    """Settings to start from: default (ResNet-18 at 224 px), small (from scratch at 32 px, for CPUs) or paper."""
+    device: DeviceFlag = "auto"
+    deterministic: Switch = False
+    """Use only algorithms that give the same bytes every time, also on CUDA (slower there)."""
+    skip_bad: SkipBadFlag = False
+    overwrite: Switch = False
+    """Replace the model that is at MODEL, once the new one is complete."""
+    tensorboard: Annotated[OptionalPath, tyro.conf.arg(metavar="DIR")] = None
+    """Write the losses of each epoch to DIR for TensorBoard."""
+    json: JsonFlag = False
+    debug: DebugFlag = False
+    settings: Annotated[Settings, tyro.conf.arg(name="")] = field(default_factory=Settings)
+    """Every setting; the preset decides the defaults."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Fit, save, and say what came out."""
+    options = _parse(arguments)
+    config = options.settings.config()
+    holdout = flatten(options.holdout)
+    reporter = RichReporter()
+    model = Homefold(config, device=options.device, deterministic=options.deterministic, reporter=reporter)
+    sources = _source_domains(options.data, holdout)
+    _require_free(options.out, options.overwrite)
+    build_backbone(config.features.backbone, config.features.weights)  # complains before images are decoded
+    on_epoch = None if options.tensorboard is None else _tensorboard_writer(options.tensorboard)
+    began = time.monotonic()
+    with UnfinishedFit(options.out, config) as unfinished:
+        if unfinished.has_checkpoint:
+            note(f"Going on with the unfinished fit in {unfinished.folder}.")
+        dataset = _load(options, config, sources, reporter)
+        with _writing_to(unfinished.folder):
+            model.fit(dataset, work_dir=unfinished.folder, on_epoch=on_epoch)
+        with _writing_to(options.out):
+            model.save(options.out.resolve())
+        unfinished.remove()
+    summary = _summary(options, model, holdout, time.monotonic() - began)
+    if options.json:
+        print_json(summary)
+    else:
+        _print_summary(summary)
+    return 0
+
+
+def _parse(arguments: Sequence[str]) -> FitOptions:
+    preset = _named_preset(arguments)
+    default = FitOptions(
+        data=tyro.MISSING,
+        out=tyro.MISSING,
+        preset=preset,  # type: ignore[arg-type]
+        settings=Settings(**_fields_of(preset_config(preset))),
+    )
+    return parse(FitOptions, "fit", arguments, default)
+
+
+def _named_preset(arguments: Sequence[str]) -> str:
+    """The preset among the arguments: it decides the other defaults, so it is looked for before all else."""
+    preset = "default"
+    for word, following in pairwise([*arguments, ""]):
+        if word == "--preset":
+            preset = following
+        elif word.startswith("--preset="):
+            preset = word.removeprefix("--preset=")
+    return preset if preset in list_presets() else "default"
+
+
+def _fields_of(config: HomefoldConfig) -> dict[str, Any]:
+    return {item.name: getattr(config, item.name) for item in fields(HomefoldConfig)}
+
+
+def _source_domains(data: str, holdout: Sequence[str]) -> tuple[str, ...]:
+    known = domain_names(data)
+    require_domains(holdout, known, data)
+    sources = tuple(name for name in known if name not in holdout)
+    if known and not sources:
+        raise DataError(f"no source domain is left: all domains of {data} are held out.")
+    return sources
+
+
+def _require_free(out: Path, overwrite: bool) -> None:
+    """Refuse before any work what saving would have to refuse after it."""
+    if not out.exists():
+        return
+    if not _is_model(out):
+        raise ConfigError(f"{out} exists and is not a homefold model, so it is not replaced; choose another --out.")
+    if not overwrite:
+        raise ConfigError(f"{out} holds a model already; choose another --out, or add --overwrite to replace it.")
+
+
+def _is_model(folder: Path) -> bool:
+    try:
+        description = read_json(folder / "config.json")
+    except (ModelFileError, OSError):
+        return False
+    return isinstance(description, dict) and description.get("format") == FORMAT
+
+
+def _load(
+    options: FitOptions, config: HomefoldConfig, sources: tuple[str, ...], reporter: ProgressReporter
+) -> DomainDataset:
+    """The source domains alone."""
+    side = config.preprocessing.image_size
+    dataset = load_dataset(
+        options.data,
+        size=(side, side),
+        resize=config.preprocessing.resize,
+        skip_bad=options.skip_bad,
+        domains=sources or None,
+        reporter=reporter,
+    )
+    for path, reason in dataset.skipped:
+        note(f"left out: {path} {reason}")
+    return dataset
+
+
+@contextmanager
+def _writing_to(path: Path) -> Iterator[None]:
+    """A full disk, or any other reason not to write, becomes a sentence about `path`."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except (OSError, SafetensorError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ModelFileError(
+            f"{path} could not be written ({reason}); what was there before is unchanged. Once that is put right, "
+            f"start the same command again: it goes on from its last checkpoint."
+        ) from error
+
+
+def _tensorboard_writer(folder: Path) -> Callable[[dict[str, float]], None]:
+    """Writes each epoch's figures; a fit that goes on replaces the epochs that it repeats."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise ConfigError("--tensorboard needs the tensorboard package: pip install 'homefold[tensorboard]'.") from None
+    writers: list[SummaryWriter] = []
+
+    def write(figures: dict[str, float]) -> None:
+        epoch = int(figures["epoch"])
+        if not writers:
+            writers.append(SummaryWriter(str(folder), purge_step=epoch))
+        for name, value in figures.items():
+            if name != "epoch":
+                writers[0].add_scalar(f"features/{name}", value, epoch)
+        writers[0].flush()
+
+    return write
+
+
+def _summary(options: FitOptions, model: Homefold, holdout: tuple[str, ...], seconds: float) -> dict[str, Any]:
+    reports = model.reports
+    return {
+        "model": str(options.out),
+        "size_bytes": size_on_disk(options.out),
+        "data": options.data,
+        "source_domains": list(model.source_domains),
+        "held_out_domains": list(holdout),
+        "class_names": list(model.class_names),
+        "images": reports["images"],
+        "held_out_accuracy": reports["classifier"]["held_out_accuracy"],
+        "features": reports["features"],
+        "manifold": reports["manifold"],
+        "device": str(model.device),
+        "seconds": round(seconds, 1),
+    }
+
+
+def _print_summary(summary: dict[str, Any]) -> None:
+    images = summary["images"]
+    share = show_share(summary["held_out_accuracy"])
+    facts = {
+        "Accuracy": f"{share} of {images['held_out']} held-out source images, without projection",
+        "Trained on": f"{images['trained_on']} images of {', '.join(summary['source_domains'])}",
+        "Model": f"{summary['model']} ({show_bytes(summary['size_bytes'])}, {summary['seconds']:.0f} s)",
+    }
+    if images["skipped"]:
+        facts["Left out"] = f"{len(images['skipped'])} images that could not be read"
+    console = result_console()
+    console.print(fact_table(facts))
+    unseen = summary["held_out_domains"] or ["UNSEEN"]
+    evaluate = ["homefold", "evaluate", summary["model"], summary["data"], "--domain", *unseen]
+    console.print("\nNext:")
+    console.print(f"  {shlex.join(evaluate)}", soft_wrap=True)
+    console.print(f"  homefold predict {shlex.quote(summary['model'])} IMAGES…", soft_wrap=True)

@@ -1,0 +1,135 @@
+"""`homefold info`: what a model is, without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import tyro
+
+from homefold.cli.output import fact_table, print_json, result_console, show_bytes, show_share
+from homefold.cli.parsing import DebugFlag, JsonFlag, parse
+from homefold.model_folder import read_model_folder
+
+__all__ = ["InfoOptions", "describe_model", "run", "size_on_disk"]
+
+# Tensors that are saved but not trained: statistics of batch norm, and the known points of the manifold.
+_NOT_TRAINED = ("running_mean", "running_var", "num_batches_tracked", "bank_latents", "bank_features", "calibration")
+
+
+@dataclass(frozen=True)
+class InfoOptions:
+    """Show what a model is: classes, domains, network, manifold, accuracy on held-out source images.
+
+    Example: homefold info model --json
+    """
+
+    model: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
+    """The folder of a model."""
+    json: JsonFlag = False
+    debug: DebugFlag = False
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Read and print."""
+    options = parse(InfoOptions, "info", arguments)
+    facts = describe_model(options.model)
+    if options.json:
+        print_json(facts)
+    else:
+        result_console().print(fact_table(_lines(facts)))
+    return 0
+
+
+def describe_model(path: Path) -> dict[str, Any]:
+    """Plain values on the model in `path`; every file is checked against its checksum on the way."""
+    tensors, description = read_model_folder(path)
+    home = tensors["home"]
+    parameters = {
+        "features": _trained(tensors.get("features", {})),
+        "manifold": _trained({name: value for name, value in home.items() if name.startswith("manifold.")}),
+        "classifier": _trained({name: value for name, value in home.items() if name.startswith("classifier.")}),
+    }
+    return {
+        "model": str(path),
+        **description,
+        "parameters": {**parameters, "total": sum(parameters.values())},
+        "size_bytes": size_on_disk(path),
+    }
+
+
+def size_on_disk(folder: Path) -> int:
+    """Bytes of all files of a model."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def _trained(tensors: dict[str, torch.Tensor]) -> int:
+    return sum(value.numel() for name, value in tensors.items() if not name.endswith(_NOT_TRAINED))
+
+
+def _lines(facts: dict[str, Any]) -> dict[str, str]:
+    """What a person wants to know, in words."""
+    lines = _image_lines(facts) if facts["kind"] == "images" else _feature_lines(facts)
+    count = facts["parameters"]["total"]
+    return {
+        "Model": f"{facts['model']} ({show_bytes(facts['size_bytes'])}, format {facts['format_version']})",
+        **lines,
+        "Parameters": f"{count:,} trained",
+    }
+
+
+def _image_lines(facts: dict[str, Any]) -> dict[str, str]:
+    config, reports = facts["config"], facts["reports"]
+    preprocessing, features, images = config["preprocessing"], config["features"], reports["images"]
+    side = preprocessing["image_size"]
+    return {
+        "Classes": _names(facts["class_names"]),
+        "Source domains": ", ".join(facts["source_domains"]),
+        "Images": f"{images['trained_on']} trained on, {images['held_out']} held out for selection, "
+        f"{len(images['skipped'])} left out as unreadable",
+        "Input": f"{side} × {side} px, {preprocessing['resize']}, normalisation {preprocessing['normalisation']}",
+        "Network": f"{features['backbone']}, head {features['head']}, {facts['parameters']['features']:,} parameters; "
+        f"best epoch {reports['features']['selected_epoch']} of {features['epochs']}",
+        "Manifold": _manifold_line(config["manifold"], reports["manifold"]),
+        "Projection": _projection_line(config["projection"]),
+        "Accuracy": f"{show_share(reports['classifier']['held_out_accuracy'])} of the held-out source images, "
+        "without projection",
+        "Made with": ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
+        + f"; seed {config['seed']}",
+    }
+
+
+def _feature_lines(facts: dict[str, Any]) -> dict[str, str]:
+    config = facts["config"]
+    return {
+        "Kind": "a projector of features (ManifoldProjector.load reads it)",
+        "Classes": _names([str(name) for name in facts["classes"]]),
+        "Input": f"features of {facts['n_features_in']} dimensions",
+        "Manifold": _manifold_line(config["manifold"], facts["manifold_report"]),
+        "Projection": _projection_line(config["projection"]),
+    }
+
+
+def _names(names: Sequence[str]) -> str:
+    return f"{len(names)}: {', '.join(names)}"
+
+
+def _manifold_line(config: dict[str, Any], report: dict[str, Any]) -> str:
+    return (
+        f"{config['kind']}, {config['latent_dim']} latent dimensions; reconstruction cosine "
+        f"{report['reconstruction_cosine']:.3f} (a constant: {report['baseline_cosine']:.3f})"
+    )
+
+
+def _projection_line(config: dict[str, Any]) -> str:
+    kinds = {
+        "encoder": int(config["encoder_start"]),
+        "random": config["random_starts"],
+        "nearest": config["nearest_starts"],
+    }
+    starts = " + ".join(f"{count} {kind}" for kind, count in kinds.items() if count)
+    steps = f"at most {config['steps']} {config['step']} steps of {config['rate']}"
+    return f"starts: {starts}; {steps}, stop {config['stop']}"

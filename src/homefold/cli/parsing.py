@@ -1,0 +1,65 @@
+"""From the words of a command line to a frozen dataclass, and the flags that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import tyro
+
+__all__ = [
+    "DebugFlag",
+    "DeviceFlag",
+    "JsonFlag",
+    "Names",
+    "OptionalFloat",
+    "OptionalPath",
+    "SkipBadFlag",
+    "Switch",
+    "flatten",
+    "parse",
+]
+
+Switch = Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help_behavior_hint="")]
+"""A flag that is off unless it is given."""
+
+OptionalPath = Annotated[Path | None, tyro.conf.DisallowNone, tyro.conf.arg(help_behavior_hint="")]
+OptionalFloat = Annotated[float | None, tyro.conf.DisallowNone, tyro.conf.arg(help_behavior_hint="")]
+"""Values that may be left out, but not given as `None`."""
+
+Names = Annotated[tuple[tuple[str, ...], ...], tyro.conf.UseAppendAction]
+"""Names given after one flag, after the flag repeated, or both: `flatten` makes one list of them."""
+
+DeviceFlag = Annotated[
+    str, tyro.conf.arg(help="Where to compute: auto (a GPU if there is one), cpu, cuda, cuda:N or mps.")
+]
+JsonFlag = Annotated[Switch, tyro.conf.arg(help="Print JSON on standard output, and nothing else there.")]
+SkipBadFlag = Annotated[
+    Switch, tyro.conf.arg(help="Leave out images that cannot be read, name and count them, and go on.")
+]
+DebugFlag = Annotated[Switch, tyro.conf.arg(help="Show the whole traceback of an error.")]
+
+T = TypeVar("T")
+
+
+def parse(options: type[T], command: str, arguments: Sequence[str], default: T | None = None) -> T:
+    """Read `arguments` into an `options`; ends the process (`SystemExit`) after `--help` and after a usage error.
+
+    Args:
+        options: a dataclass whose docstring describes the command and whose fields are its flags.
+        command: its name, as in `homefold fit`.
+        arguments: the words after that name.
+        default: values to take where a flag is not given; the dataclass's own by default.
+    """
+    missing = tyro.MISSING_NONPROP if default is None else default
+    return tyro.cli(options, prog=f"homefold {command}", args=list(arguments), default=missing)
+
+
+def flatten(names: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+    """Every name once, in the order given.
+
+    >>> flatten((("a", "b"), ("c", "a")))
+    ('a', 'b', 'c')
+    """
+    return tuple(dict.fromkeys(name for group in names for name in group))

@@ -1,0 +1,170 @@
+"""`homefold predict`: answers for images, a chunk at a time, as a table, JSON lines or CSV."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import numpy as np
+import tyro
+
+from homefold.cli.answers import AnswerWriter, CsvWriter, JsonLinesWriter, TableWriter
+from homefold.cli.output import note
+from homefold.cli.parsing import DebugFlag, DeviceFlag, OptionalFloat, OptionalPath, SkipBadFlag, Switch, parse
+from homefold.cli.projection_flags import ProjectionFlags, ProjectionPreset, chosen_projection
+from homefold.data import BadImageError, decode_image, find_images
+from homefold.data.folder import map_images
+from homefold.errors import ConfigError, DataError
+from homefold.files import write_atomically
+from homefold.pipeline import Homefold
+from homefold.predictions import Prediction
+from homefold.progress import ProgressReporter, RichReporter, SilentReporter
+from homefold.projection import ProjectionConfig
+
+__all__ = ["PredictOptions", "run"]
+
+_IMAGES_AT_ONCE = 512
+_NAMED_AT_MOST = 10
+_images = tyro.conf.arg(metavar="IMAGES …", help_behavior_hint="(one or more)")
+_format = tyro.conf.create_mutex_group(required=False, title="format (a table unless one is given)")
+
+
+@dataclass(frozen=True)
+class PredictOptions:
+    """Label images of any domain: each one's feature is brought to the source manifold, then classified.
+
+    The off-manifold score says how far from the source images one is: 95 % of held-out source images stay below 1.
+
+    Example: homefold predict model new-images/ 'more/*.jpg' --abstain-above 1.5
+    """
+
+    model: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
+    """The folder of a model."""
+    images: Annotated[tuple[str, ...], tyro.conf.Positional, _images]
+    """Image files, folders (searched to the bottom) and patterns."""
+    json: Annotated[Switch, _format] = False
+    """Print JSON lines: one object an image, and nothing else, on standard output."""
+    csv: Annotated[Switch, _format] = False
+    """Print CSV: a header, then one row an image."""
+    out: Annotated[OptionalPath, tyro.conf.arg(metavar="FILE")] = None
+    """Write the answers to FILE instead of standard output; it appears when all are there."""
+    abstain_above: Annotated[OptionalFloat, tyro.conf.arg(metavar="SCORE")] = None
+    """Mark images with a higher off-manifold score as abstained."""
+    skip_bad: SkipBadFlag = False
+    device: DeviceFlag = "auto"
+    debug: DebugFlag = False
+    no_projection: Switch = False
+    """Classify the features as they are: the control."""
+    projection_preset: ProjectionPreset = None
+    projection: ProjectionFlags = field(default_factory=ProjectionFlags)
+    """How the search runs. What is not given here is the preset's, or else the model's own; the defaults shown are
+    those of the preset default."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Predict and print."""
+    options = parse(PredictOptions, "predict", arguments)
+    if options.abstain_above is not None and options.no_projection:
+        raise ConfigError("--abstain-above needs the off-manifold score, which --no-projection does not give.")
+    model = Homefold.load(options.model, device=options.device)
+    projection = chosen_projection(model.config.projection, options.projection_preset, options.projection, arguments)
+    paths = find_images(options.images)
+    with _open_output(options.out) as stream:
+        writer = _writer(options, stream, paths, model.class_names)
+        # On a terminal the rows themselves show the progress, and a bar would be drawn over them.
+        reporter = SilentReporter() if stream.isatty() else RichReporter()
+        bad = _predict_all(model, paths, options, projection, writer, reporter)
+        writer.close()
+    if bad:
+        note(f"Left out {bad} of {len(paths)} images that could not be read.")
+    return 0
+
+
+@contextmanager
+def _open_output(out: Path | None) -> Iterator[TextIO]:
+    """Standard output as it is now, before a progress bar stands before it; or a file that appears when complete."""
+    if out is None:
+        yield sys.stdout
+        return
+    if out.exists() and not out.is_file():
+        raise ConfigError(f"{out} is not a plain file, so answers cannot be written to it; choose another --out.")
+    with (
+        write_atomically(out) as temporary,
+        temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file,
+    ):
+        yield file
+
+
+def _writer(options: PredictOptions, stream: TextIO, paths: Sequence[Path], class_names: Sequence[str]) -> AnswerWriter:
+    if options.json:
+        return JsonLinesWriter(stream)
+    if options.csv:
+        return CsvWriter(stream, class_names)
+    return TableWriter(stream, paths, class_names, abstains=options.abstain_above is not None)
+
+
+def _predict_all(
+    model: Homefold,
+    paths: Sequence[Path],
+    options: PredictOptions,
+    projection: ProjectionConfig,
+    writer: AnswerWriter,
+    reporter: ProgressReporter,
+) -> int:
+    """Write an answer for every image in order; returns how many could not be read."""
+    bad = 0
+    with reporter.task("Predicting", total=len(paths)) as bar:
+        for start in range(0, len(paths), _IMAGES_AT_ONCE):
+            chunk = paths[start : start + _IMAGES_AT_ONCE]
+            decoded = _decode(chunk, model)
+            failures = [item for item in decoded if isinstance(item, BadImageError)]
+            if failures and not options.skip_bad:
+                raise DataError(_tell(failures))
+            answers = _answers(model, decoded, options, projection)
+            for path, item in zip(chunk, decoded, strict=True):
+                if isinstance(item, BadImageError):
+                    note(f"left out: {item.name} {item.reason}")
+                    writer.failure(path, item.reason)
+                else:
+                    writer.answer(path, *next(answers))
+            writer.flush()
+            bad += len(failures)
+            bar.advance(len(chunk))
+    return bad
+
+
+def _answers(
+    model: Homefold,
+    decoded: Sequence[np.ndarray | BadImageError],
+    options: PredictOptions,
+    projection: ProjectionConfig,
+) -> Iterator[tuple[Prediction, bool]]:
+    """For each image that could be read its prediction, and whether it is one to abstain from."""
+    images = [item for item in decoded if not isinstance(item, BadImageError)]
+    if not images:
+        return
+    predictions = model.predict(np.stack(images), projected=not options.no_projection, projection=projection)
+    threshold = np.inf if options.abstain_above is None else options.abstain_above
+    yield from zip(predictions, predictions.abstained(threshold).tolist(), strict=True)
+
+
+def _decode(paths: Sequence[Path], model: Homefold) -> list[np.ndarray | BadImageError]:
+    """`(side, side, 3)` bytes of every image, or why it has none."""
+    side, resize = model.config.preprocessing.image_size, model.config.preprocessing.resize
+
+    def decode(path: Path) -> np.ndarray:
+        return decode_image(path, size=(side, side), resize=resize)
+
+    return list(map_images(decode, paths, description="decoding images"))
+
+
+def _tell(failures: Sequence[BadImageError]) -> str:
+    if len(failures) == 1:
+        return str(failures[0])
+    listed = "; ".join(f"{error.name} {error.reason}" for error in failures[:_NAMED_AT_MOST])
+    rest = f"; and {len(failures) - _NAMED_AT_MOST} more" if len(failures) > _NAMED_AT_MOST else ""
+    return f"{len(failures)} images cannot be used: {listed}{rest}. Replace them, or leave them out with --skip-bad."

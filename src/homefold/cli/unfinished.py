@@ -1,0 +1,92 @@
+"""The folder beside a model in which a fit that is not finished keeps its checkpoints."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from homefold.config import HomefoldConfig, config_to_dict
+from homefold.errors import ConfigError
+from homefold.files import read_json
+
+__all__ = ["UnfinishedFit"]
+
+_RECORD = "fit.json"
+_CHECKPOINTS = "*.safetensors"
+_NAMED_AT_MOST = 5
+
+
+class UnfinishedFit:
+    """`MODEL.unfinished` while the fit runs: kept when it stops with a checkpoint, gone when it has none or is done.
+
+    Args:
+        out: where the finished model will stand.
+        config: the settings of this fit; a folder left by other settings is refused before any work.
+    """
+
+    def __init__(self, out: Path, config: HomefoldConfig) -> None:
+        named = out if out.name not in ("", "..") else out.resolve()
+        self.folder = named.with_name(f"{named.name}.unfinished")
+        self._config = config
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether there is something to go on with."""
+        return any(self.folder.glob(_CHECKPOINTS))
+
+    def __enter__(self) -> UnfinishedFit:
+        self._require_ours()
+        if self.has_checkpoint:
+            self._require_same_settings()
+        else:
+            self.remove()
+        try:
+            self.folder.mkdir(parents=True)
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise ConfigError(
+                f"nothing can be written to {self.folder.parent} ({error.strerror}); choose another --out."
+            ) from None
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if not self.has_checkpoint:
+            self.remove()
+
+    def remove(self) -> None:
+        """Delete the folder, if it is there."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _require_ours(self) -> None:
+        """Never delete, nor write into, what was not made by a fit."""
+        if not self.folder.exists():
+            return
+        if not self.folder.is_dir() or (any(self.folder.iterdir()) and not (self.folder / _RECORD).exists()):
+            raise ConfigError(
+                f"{self.folder} is in the way: checkpoints would go there, and it was not made by a fit. Rename it, or "
+                f"choose another --out."
+            )
+
+    def _require_same_settings(self) -> None:
+        found = read_json(self.folder / _RECORD)
+        now = json.loads(json.dumps(config_to_dict(self._config)))
+        # The record holds the settings that matter to what the checkpoint holds.
+        changed = [text for name in now if name in found for text in _differences(found[name], now[name], name)]
+        if changed:
+            rest = f"; {len(changed) - _NAMED_AT_MOST} more" if len(changed) > _NAMED_AT_MOST else ""
+            listed = "; ".join(changed[:_NAMED_AT_MOST]) + rest
+            raise ConfigError(
+                f"{self.folder} holds an unfinished fit with other settings ({listed}). "
+                f"Give the same settings to go on with it, or delete that folder to start anew."
+            )
+
+
+def _differences(old: Any, new: Any, name: str) -> list[str]:
+    """Dotted names of what differs, with the value there and the value now."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = dict.fromkeys([*new, *old])
+        return [text for key in keys for text in _differences(old.get(key), new.get(key), f"{name}.{key}")]
+    return [] if old == new else [f"{name} was {old}, is {new}"]

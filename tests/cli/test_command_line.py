@@ -1,0 +1,224 @@
+"""The command as a whole: help, versions, exit codes, and what is said when something goes wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tyro
+from scene import Homefold
+
+import homefold as package
+from homefold.cli import app, data, demo, evaluate, fit, info, predict
+from homefold.cli.commands import Command
+from homefold.config import HomefoldConfig
+from homefold.errors import DataError
+
+EVERY_OPTIONS = [
+    fit.FitOptions,
+    predict.PredictOptions,
+    evaluate.EvaluateOptions,
+    info.InfoOptions,
+    demo.DemoOptions,
+    data.ListOptions,
+    data.DescribeOptions,
+    data.VerifyOptions,
+]
+
+
+def test_help_names_every_command_once_and_ends_with_examples(homefold: Homefold) -> None:
+    ended = homefold("--help")
+    assert ended.code == 0
+    commands = ended.out.split("commands:\n")[1].split("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in commands] == ["fit", "predict", "evaluate", "info", "demo", "data"]
+    assert "homefold predict model new-images/ --json" in ended.out.split("examples:")[1]
+    assert max(map(len, ended.out.splitlines())) <= 100
+    assert homefold("help") == homefold("-h") == ended
+
+
+def test_no_command_is_a_usage_error_that_shows_the_help_on_standard_error(homefold: Homefold) -> None:
+    ended = homefold()
+    assert (ended.code, ended.out) == (2, "")
+    assert "usage: homefold COMMAND" in ended.err
+
+
+def test_version(homefold: Homefold) -> None:
+    assert homefold("--version").out == f"homefold {package.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "suggested"),
+    [(["predct"], "Did you mean homefold predict?"), (["data", "verfy"], "Did you mean homefold data verify?")],
+)
+def test_an_unknown_command_gets_the_closest_one_suggested(
+    homefold: Homefold, typed: list[str], suggested: str
+) -> None:
+    ended = homefold(*typed)
+    assert (ended.code, ended.out) == (2, "")
+    assert suggested in ended.error
+
+
+def test_a_command_unlike_any_other_gets_no_suggestion(homefold: Homefold) -> None:
+    assert "Did you mean" not in homefold("xyz").error
+
+
+@pytest.mark.parametrize("command", [["fit"], ["predict"], ["evaluate"], ["info"], ["data", "describe"]])
+def test_a_missing_argument_is_a_usage_error(homefold: Homefold, command: list[str]) -> None:
+    ended = homefold(*command)
+    assert (ended.code, ended.out) == (2, "")
+    assert "required" in ended.err
+
+
+@pytest.mark.parametrize("command", [["fit"], ["predict"], ["evaluate"], ["info"], ["demo"], ["data", "list"]])
+def test_each_command_has_a_help_page_with_its_own_name(homefold: Homefold, command: list[str]) -> None:
+    ended = homefold(*command, "--help")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith(f"usage: homefold {' '.join(command)} ")
+
+
+@pytest.mark.filterwarnings("ignore:get_parser")
+@pytest.mark.parametrize("options", EVERY_OPTIONS)
+def test_every_flag_says_what_it_does(options: type) -> None:
+    parser = tyro.extras.get_parser(options)
+    silent = [
+        action.option_strings or action.dest
+        for action in parser._actions
+        if not (action.help or "").split("(default")[0].split("(required")[0].split("(one or more")[0].strip()
+    ]
+    assert len(parser._actions) > 2
+    assert silent == []
+
+
+def leaves(config: Any, prefix: str = "") -> Iterator[str]:
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        name = prefix + field.name.replace("_", "-")
+        if dataclasses.is_dataclass(value):
+            yield from leaves(value, f"{name}.")
+        else:
+            yield f"--{name}"
+
+
+def test_every_setting_of_the_configuration_is_a_flag_of_fit(homefold: Homefold) -> None:
+    words = homefold("fit", "--help").out.replace(",", " ").split()
+    settings = list(leaves(HomefoldConfig()))
+    assert len(settings) > 60
+    assert [name for name in settings if name not in words] == []
+
+
+def test_every_setting_of_the_projection_is_a_flag_of_predict_and_evaluate(homefold: Homefold) -> None:
+    settings = list(leaves(HomefoldConfig().projection, "projection."))
+    for command in ("predict", "evaluate"):
+        words = homefold(command, "--help").out.replace(",", " ").split()
+        assert [name for name in settings if name not in words] == []
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, name: str, error: BaseException) -> None:
+    """Make a command that ends with `error`."""
+
+    class Failing(Command):
+        def run(self, arguments: Any) -> int:
+            raise error
+
+    monkeypatch.setitem(app.COMMANDS, name, Failing("fails", "nowhere"))
+
+
+def test_an_error_of_ours_is_a_sentence_alone_and_exit_code_1(
+    homefold: Homefold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend(monkeypatch, "info", DataError("the sky is green; expected blue."))
+    ended = homefold("info", "x")
+    assert (ended.code, ended.out, ended.err) == (1, "", "error: the sky is green; expected blue.\n")
+
+
+@pytest.mark.parametrize("arguments", [["--debug", "info", "x"], ["info", "x", "--debug"]])
+def test_debug_shows_the_traceback_too(
+    homefold: Homefold, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    pretend(monkeypatch, "info", DataError("green."))
+    ended = homefold(*arguments)
+    assert ended.code == 1
+    assert "Traceback (most recent call last)" in ended.err
+    assert ended.err.endswith("error: green.\n")
+
+
+def test_the_environment_can_ask_for_tracebacks(homefold: Homefold, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, "info", DataError("green."))
+    monkeypatch.setenv("HOMEFOLD_DEBUG", "1")
+    assert "Traceback" in homefold("info", "x").err
+    monkeypatch.setenv("HOMEFOLD_DEBUG", "0")
+    assert "Traceback" not in homefold("info", "x").err
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied", "a.txt"), "a.txt: Permission denied."),
+        (OSError(errno.ENOSPC, "No space left on device", "b/c"), "the disk is full: could not write b/c."),
+        (MemoryError("40 GB"), "there is not enough memory (40 GB)."),
+    ],
+)
+def test_an_error_of_the_system_is_a_sentence_that_names_the_file(
+    homefold: Homefold, monkeypatch: pytest.MonkeyPatch, error: Exception, sentence: str
+) -> None:
+    pretend(monkeypatch, "info", error)
+    ended = homefold("info", "x")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.error.startswith(sentence)
+
+
+def test_a_defect_of_ours_is_not_dressed_up(homefold: Homefold, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, "info", ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):
+        homefold("info", "x")
+
+
+def test_ctrl_c_says_how_to_go_on_after_a_fit_only(homefold: Homefold, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, "fit", KeyboardInterrupt())
+    pretend(monkeypatch, "info", KeyboardInterrupt())
+    ended = homefold("fit", "x")
+    assert (ended.code, ended.err) == (130, "\nStopped. Start the same command again to go on.\n")
+    ended = homefold("info", "x")
+    assert (ended.code, ended.err) == (130, "\nStopped.\n")
+
+
+def test_sigterm_ends_a_fit_like_ctrl_c(homefold: Homefold, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Killed(Command):
+        def run(self, arguments: Any) -> int:
+            os.kill(os.getpid(), signal.SIGTERM)
+            raise AssertionError("the signal did nothing")
+
+    monkeypatch.setitem(app.COMMANDS, "fit", Killed("is killed", "nowhere"))
+    before = signal.getsignal(signal.SIGTERM)
+    ended = homefold("fit", "x")
+    assert (ended.code, ended.err) == (143, "\nStopped. Start the same command again to go on.\n")
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_python_dash_m_runs_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "homefold", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"homefold {package.__version__}\n"
+
+
+def test_help_needs_neither_torch_nor_tyro() -> None:
+    folder = Path(package.__file__).parent
+    # The package without its __init__, which may import what it likes.
+    script = f"""
+import sys, types
+package = types.ModuleType("homefold")
+package.__path__ = [{str(folder)!r}]
+sys.modules["homefold"] = package
+from homefold.cli import main
+assert main(["--help"]) == 0 and main(["--version"]) == 0 and main(["nothing"]) == 2
+print(sorted({{"torch", "tyro", "numpy", "rich"}} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("\n[]\n")

@@ -1,0 +1,391 @@
+"""`homefold fit`: what it writes, what it refuses before any work, and how it goes on after a stop."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors import SafetensorError
+from scene import QUICK, Homefold, content
+
+from homefold import list_presets
+from homefold.cli import fit
+from homefold.pipeline import Homefold as Model
+
+
+def test_a_fit_writes_a_model_and_says_what_to_type_next(
+    homefold: Homefold, shared_photos: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "new" / "my model"
+    ended = homefold("fit", shared_photos, "--out", out, "--holdout", "night", *QUICK)
+    assert ended.code == 0
+    assert "% of 4 held-out source images" in ended.out
+    assert "36 images of day, dusk" in ended.out
+    assert f"  homefold evaluate '{out}' {shared_photos} --domain night\n" in ended.out
+    assert f"  homefold predict '{out}' IMAGES…\n" in ended.out
+    assert Model.load(out, device="cpu").source_domains == ("day", "dusk")
+    assert [path.name for path in out.parent.iterdir()] == ["my model"]
+
+
+def test_json_is_one_object_and_all_else_goes_to_standard_error(
+    homefold: Homefold, shared_photos: Path, tmp_path: Path
+) -> None:
+    ended = homefold(
+        "fit", shared_photos, "--out", tmp_path / "m", "--holdout", "day", "--holdout", "night", *QUICK, "--json"
+    )
+    summary = ended.json
+    assert summary["source_domains"] == ["dusk"]
+    assert summary["held_out_domains"] == ["day", "night"]
+    assert summary["class_names"] == ["across", "upright"]
+    assert summary["images"] == {"trained_on": 18, "held_out": 2, "skipped": []}
+    assert 0 <= summary["held_out_accuracy"] <= 1
+    assert summary["size_bytes"] == sum(file.stat().st_size for file in (tmp_path / "m").iterdir())
+    assert "One source domain only" in ended.err
+    assert "Features" in ended.err
+
+
+def test_an_existing_model_is_refused_before_any_work(homefold: Homefold, photos: Path, model: Path) -> None:
+    before = content(model)
+    ended = homefold("fit", photos, "--out", model, *QUICK)
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.error == f"{model} holds a model already; choose another --out, or add --overwrite to replace it."
+    assert "decoding" not in ended.err
+    assert content(model) == before
+
+
+def test_overwrite_replaces_a_model(homefold: Homefold, shared_photos: Path, model: Path) -> None:
+    ended = homefold("fit", shared_photos, "--out", model, "--holdout", "day", "--overwrite", *QUICK)
+    assert ended.code == 0
+    assert Model.load(model, device="cpu").source_domains == ("dusk", "night")
+
+
+@pytest.mark.parametrize("extra", [[], ["--overwrite"]])
+def test_what_is_no_model_is_never_overwritten(
+    homefold: Homefold, shared_photos: Path, tmp_path: Path, extra: list[str]
+) -> None:
+    folder = tmp_path / "thesis"
+    folder.mkdir()
+    (folder / "config.json").write_text('{"format": "something else"}')
+    file = tmp_path / "notes.txt"
+    file.write_text("mine")
+    for out in (folder, file):
+        ended = homefold("fit", shared_photos, "--out", out, *QUICK, *extra)
+        assert ended.code == 1
+        assert ended.error.startswith(f"{out} exists and is not a homefold model")
+    assert content(tmp_path) == {"thesis/config.json": b'{"format": "something else"}', "notes.txt": b"mine"}
+
+
+def test_a_link_to_a_model_stays_a_link(homefold: Homefold, shared_photos: Path, model: Path) -> None:
+    link = model.with_name("link")
+    link.symlink_to(model)
+    assert homefold("fit", shared_photos, "--out", link, "--holdout", "day", "--overwrite", *QUICK).code == 0
+    assert link.is_symlink()
+    assert Model.load(model, device="cpu").source_domains == ("dusk", "night")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (
+            ["--holdout", "nihgt"],
+            "there is no domain 'nihgt' in {photos}; it has day, dusk, night. Did you mean 'night'?",
+        ),
+        (["--holdout", "day", "dusk", "night"], "no source domain is left: all domains of {photos} are held out."),
+        (["--device", "toaster"], "there is no device 'toaster'"),
+        (["--backbone", "resnet17"], "there is no backbone 'resnet17'"),
+        (["--weights", "nowhere.pth", "--backbone", "resnet18"], "the weights file nowhere.pth does not exist"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_an_image_is_decoded(
+    homefold: Homefold, shared_photos: Path, tmp_path: Path, arguments: list[str], expected: str
+) -> None:
+    ended = homefold("fit", shared_photos, "--out", tmp_path / "m", *QUICK, *arguments)
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.error.startswith(expected.format(photos=shared_photos))
+    assert "decoding" not in ended.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_imagenet_weights_are_told_before_an_image_is_decoded(
+    homefold: Homefold, shared_photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "empty"))
+    ended = homefold("fit", shared_photos, "--out", tmp_path / "m", "--device", "cpu")
+    assert ended.code == 1
+    assert "--weights torchvision" in ended.error
+    assert "decoding" not in ended.err
+
+
+def test_data_that_does_not_exist_gets_the_closest_name(homefold: Homefold, tmp_path: Path) -> None:
+    ended = homefold("fit", "digits-min", "--out", tmp_path / "m", *QUICK)
+    assert ended.code == 1
+    assert "There is no dataset 'digits-min'" in ended.error
+    assert "Did you mean digits-mini?" in ended.error
+
+
+def test_a_place_that_cannot_be_written_to_is_refused_before_an_image_is_decoded(
+    homefold: Homefold, shared_photos: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    ended = homefold("fit", shared_photos, "--out", tmp_path / "file" / "model", *QUICK)
+    assert ended.code == 1
+    assert ended.error.startswith(f"nothing can be written to {tmp_path / 'file'} (Not a directory)")
+    assert "decoding" not in ended.err
+
+
+def test_the_images_of_a_held_out_domain_are_not_opened(
+    homefold: Homefold, photos: Path, shared_model: Path, tmp_path: Path
+) -> None:
+    for image in (photos / "night").rglob("*.png"):
+        image.write_bytes(b"no image")
+    out = tmp_path / "m"
+    assert homefold("fit", photos, "--out", out, "--holdout", "night", *QUICK).code == 0
+    assert (out / "home.safetensors").read_bytes() == (shared_model / "home.safetensors").read_bytes()
+
+
+def test_a_corrupt_image_is_named_and_skipped_and_counted_on_request(
+    homefold: Homefold, photos: Path, tmp_path: Path
+) -> None:
+    bad = photos / "day" / "across" / "03.png"
+    bad.write_bytes(bad.read_bytes()[:60])
+    arguments = ["fit", photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK]
+    ended = homefold(*arguments)
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.error.startswith(str(bad))
+    assert "--skip-bad" in ended.error
+    assert not (tmp_path / "m.unfinished").exists()
+
+    ended = homefold(*arguments, "--skip-bad", "--json")
+    assert ended.code == 0
+    assert [path for path, _ in ended.json["images"]["skipped"]] == [str(bad)]
+    assert f"left out: {bad} is damaged" in ended.err
+    assert "1 left out as unreadable" in homefold("info", tmp_path / "m").out
+
+
+def test_a_setting_out_of_range_is_a_usage_error(homefold: Homefold, shared_photos: Path, tmp_path: Path) -> None:
+    ended = homefold("fit", shared_photos, "--out", tmp_path / "m", "--epochs", "0")
+    assert (ended.code, ended.out) == (2, "")
+    assert "epochs must be positive; got 0." in ended.err
+
+
+@pytest.mark.parametrize(
+    ("preset", "image_size", "epochs"), [("default", 224, 30), ("small", 32, 30), ("paper", 224, 200)]
+)
+def test_the_preset_decides_the_defaults_in_the_help(
+    homefold: Homefold, monkeypatch: pytest.MonkeyPatch, preset: str, image_size: int, epochs: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    lines = homefold("fit", "--help", f"--preset={preset}").out.splitlines()
+
+    def default_of(flag: str) -> str:
+        at = next(i for i, line in enumerate(lines) if flag in line)
+        return " ".join(" ".join(lines[at : at + 3]).replace("│", " ").split())
+
+    assert f"(default: {image_size})" in default_of("--image-size")
+    assert f"(default: {epochs})" in default_of("--features.epochs")
+    assert f"(default: {preset})" in default_of("--preset")
+
+
+def test_the_last_preset_wins_and_an_unknown_one_is_a_usage_error(homefold: Homefold) -> None:
+    assert (
+        fit._parse(["x", "--out", "y", "--preset", "paper", "--preset=small"]).settings.preprocessing.image_size == 32
+    )
+    ended = homefold("fit", "x", "--out", "y", "--preset", "huge")
+    assert ended.code == 2
+    assert "'huge'" in ended.err
+
+
+def test_the_command_knows_every_preset_of_the_library() -> None:
+    for preset in list_presets():
+        assert fit._parse(["x", "--out", "y", "--preset", preset]).preset == preset
+
+
+def test_aliases_and_dotted_names_set_the_same_setting() -> None:
+    short = fit._parse(["x", "--out", "y", "--epochs", "7", "--seed", "3", "--image-size", "64"]).settings.config()
+    long = fit._parse(["x", "--out", "y", "--features.epochs", "7", "--seed", "3", "--preprocessing.image-size", "64"])
+    assert short == long.settings.config()
+    assert (short.features.epochs, short.seed, short.preprocessing.image_size) == (7, 3, 64)
+
+
+def test_tensorboard_gets_the_losses_of_every_epoch(homefold: Homefold, shared_photos: Path, tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    board = tmp_path / "board"
+    arguments = ["--out", tmp_path / "m", "--holdout", "night", *QUICK, "--tensorboard", board, "--json"]
+    ended = homefold("fit", shared_photos, *arguments)
+    events = EventAccumulator(str(board)).Reload()
+    history = ended.json["features"]["history"]
+    for name in ("loss", "held_out_loss"):
+        scalars = events.Scalars(f"features/{name}")
+        assert [scalar.step for scalar in scalars] == [1, 2, 3]
+        assert [scalar.value for scalar in scalars] == pytest.approx([epoch[name] for epoch in history])
+
+
+def test_tensorboard_without_its_package_is_a_sentence(
+    homefold: Homefold, shared_photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    ended = homefold("fit", shared_photos, "--out", tmp_path / "m", *QUICK, "--tensorboard", tmp_path / "board")
+    assert ended.code == 1
+    assert ended.error == "--tensorboard needs the tensorboard package: pip install 'homefold[tensorboard]'."
+
+
+def full_disk_errors() -> list[Exception]:
+    return [
+        OSError(errno.ENOSPC, "No space left on device"),
+        SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
+    ]
+
+
+@pytest.mark.parametrize("error", full_disk_errors(), ids=["os", "safetensors"])
+def test_a_disk_that_fills_while_saving_leaves_the_old_model_and_the_checkpoint(
+    homefold: Homefold, shared_photos: Path, model: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    before = content(model)
+    arguments = ["fit", shared_photos, "--out", model, "--holdout", "day", "--overwrite", *QUICK]
+
+    def full(*args: Any, **kwargs: Any) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr("homefold.model_folder.save_file", full)
+        ended = homefold(*arguments)
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.error.startswith(f"{model} could not be written (")
+    assert "No space left on device" in ended.error
+    assert content(model) == before
+    assert sorted(path.name for path in model.parent.iterdir()) == ["model", "model.unfinished"]
+
+    ended = homefold(*arguments)
+    assert ended.code == 0
+    assert f"Going on with the unfinished fit in {model}.unfinished." in ended.err
+    assert content(model) != before
+
+
+def test_a_disk_that_fills_during_training_is_a_sentence(
+    homefold: Homefold, shared_photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: Any, **kwargs: Any) -> None:
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr("homefold.files.save_file", full)
+    ended = homefold("fit", shared_photos, "--out", tmp_path / "m", *QUICK)
+    assert ended.code == 1
+    assert ended.error.startswith(f"{tmp_path / 'm.unfinished'} could not be written (I/O error: No space left")
+    assert list(tmp_path.iterdir()) == []
+
+
+LONG = [*QUICK, "--epochs", "25", "--features.checkpoint-seconds", "0", "--manifold.kind", "nearest"]
+
+
+def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on_to_the_same_model(
+    homefold: Homefold, shared_photos: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "model"
+    arguments = ["fit", shared_photos, "--out", out, "--holdout", "night", *LONG]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "homefold", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell may have it ignored
+    )
+    checkpoint = tmp_path / "model.unfinished" / "features.safetensors"
+    while not checkpoint.exists() and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate()
+    assert (process.returncode, stdout) == (130, "")
+    assert stderr.endswith("\nStopped. Start the same command again to go on.\n")
+    assert "Traceback" not in stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["model.unfinished"]
+
+    ended = homefold(*arguments)
+    assert ended.code == 0
+    assert ended.err.startswith(f"Going on with the unfinished fit in {out}.unfinished.\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+    whole = tmp_path / "never-stopped"
+    assert homefold("fit", shared_photos, "--out", whole, "--holdout", "night", *LONG).code == 0
+    assert content(out) == content(whole)
+
+
+@pytest.fixture
+def unfinished(homefold: Homefold, shared_photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fit that stopped after stage 1, at `tmp_path / "m"`."""
+
+    def stop(*args: Any, **kwargs: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("homefold.pipeline.fit_feature_model", stop)
+        assert homefold("fit", shared_photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK).code == 130
+    return tmp_path / "m.unfinished"
+
+
+def test_other_settings_than_the_unfinished_fits_are_refused_by_name(
+    homefold: Homefold, shared_photos: Path, tmp_path: Path, unfinished: Path
+) -> None:
+    before = content(unfinished)
+    arguments = ["fit", shared_photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK]
+    ended = homefold(*arguments, "--epochs", "4")
+    assert ended.code == 1
+    assert f"{unfinished} holds an unfinished fit with other settings (features.epochs was 3, is 4)" in ended.error
+    assert "Going on" not in ended.err
+    assert "decoding" not in ended.err
+    assert content(unfinished) == before
+
+
+def test_other_data_than_the_unfinished_fits_is_refused(
+    homefold: Homefold, shared_photos: Path, tmp_path: Path, unfinished: Path
+) -> None:
+    before = content(unfinished)
+    ended = homefold("fit", shared_photos, "--out", tmp_path / "m", "--holdout", "day", *QUICK)
+    assert ended.code == 1
+    assert "unfinished fit with another data" in ended.error
+    assert content(unfinished) == before
+
+
+def test_a_fit_that_stopped_before_its_first_checkpoint_leaves_nothing_in_the_way(
+    homefold: Homefold, shared_photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*args: Any, **kwargs: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("homefold.pipeline.train_features", stop)
+        assert homefold("fit", shared_photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK).code == 130
+    assert list(tmp_path.iterdir()) == []
+    # One that was killed could not clean up after itself.
+    killed = tmp_path / "m.unfinished"
+    killed.mkdir()
+    (killed / "fit.json").write_text(json.dumps({"config": {"seed": 99}}))
+    ended = homefold("fit", shared_photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK)
+    assert ended.code == 0
+    assert "Going on" not in ended.err
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_persons_own_folder_is_not_taken_for_checkpoints(
+    homefold: Homefold, shared_photos: Path, tmp_path: Path, kind: str
+) -> None:
+    own = tmp_path / "m.unfinished"
+    if kind == "folder":
+        own.mkdir()
+        (own / "novel.txt").write_text("chapter one")
+    else:
+        own.write_text("chapter one")
+    before = content(tmp_path)
+    ended = homefold("fit", shared_photos, "--out", tmp_path / "m", *QUICK)
+    assert ended.code == 1
+    assert ended.error.startswith(f"{own} is in the way")
+    assert content(tmp_path) == before

@@ -1,0 +1,79 @@
+"""`homefold info`: what a model is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from scene import Homefold
+
+from homefold import ManifoldProjector
+from homefold.config import config_from_dict
+from homefold.pipeline import Homefold as Model
+
+
+def test_json_tells_all_that_the_folder_holds(homefold: Homefold, shared_model: Path) -> None:
+    ended = homefold("info", shared_model, "--json")
+    assert ended.code == 0
+    facts = ended.json
+    model = Model.load(shared_model, device="cpu")
+    assert facts["class_names"] == ["across", "upright"]
+    assert facts["source_domains"] == ["day", "dusk"]
+    assert config_from_dict(type(model.config), facts["config"]) == model.config
+    assert facts["reports"]["classifier"]["held_out_accuracy"] == model.reports["classifier"]["held_out_accuracy"]
+    assert facts["size_bytes"] == sum(file.stat().st_size for file in shared_model.iterdir())
+    assert facts["versions"]["torch"]
+
+
+def test_parameters_are_counted_as_torch_counts_them(homefold: Homefold, shared_model: Path) -> None:
+    counted = homefold("info", shared_model, "--json").json["parameters"]
+    model = Model.load(shared_model, device="cpu")
+    parts = {
+        "features": model.net,
+        "manifold": model.feature_model.manifold,
+        "classifier": model.feature_model.classifier,
+    }
+    expected = {name: sum(p.numel() for p in module.parameters()) for name, module in parts.items()}
+    assert counted == {**expected, "total": sum(expected.values())}
+
+
+def test_a_person_reads_it_in_words(homefold: Homefold, shared_model: Path) -> None:
+    ended = homefold("info", shared_model)
+    lines = {line.split("  ")[0]: line for line in ended.out.splitlines()}
+    assert "2: across, upright" in lines["Classes"]
+    assert "day, dusk" in lines["Source domains"]
+    assert "36 trained on, 4 held out" in lines["Images"]
+    assert "32 × 32 px" in lines["Input"]
+    assert "digits-bn, head linear, 145,728 parameters" in lines["Network"]
+    assert "vae, 32 latent dimensions" in lines["Manifold"]
+    assert "starts: 1 encoder; at most 50 adam steps" in lines["Projection"]
+    assert "%" in lines["Accuracy"]
+    assert "torch" in lines["Made with"]
+
+
+def test_a_projector_of_features_is_described_too(homefold: Homefold, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    labels = np.repeat(["a", "b"], 30)
+    features = random.normal(size=(60, 8)) + 3 * (labels == "a")[:, None]
+    ManifoldProjector(manifold="nearest", device="cpu").fit(features, labels).save(tmp_path / "projector")
+    ended = homefold("info", tmp_path / "projector")
+    assert ended.code == 0
+    assert "features of 8 dimensions" in ended.out
+    assert "2: a, b" in ended.out
+    assert homefold("info", tmp_path / "projector", "--json").json["parameters"]["features"] == 0
+    assert "ManifoldProjector.load" in homefold("predict", tmp_path / "projector", tmp_path).error
+
+
+def test_a_damaged_model_is_a_sentence(homefold: Homefold, model: Path) -> None:
+    weights = model / "features.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    ended = homefold("info", model, "--json")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.error.startswith(f"{weights} is truncated or was changed")
+    weights.unlink()
+    assert homefold("info", model).error.startswith(f"{weights} is missing")
+
+
+def test_no_model_is_a_sentence(homefold: Homefold, tmp_path: Path) -> None:
+    assert homefold("info", tmp_path / "none").error.startswith(f"there is no model at {tmp_path / 'none'}")
+    assert homefold("info", tmp_path).error.startswith(f"{tmp_path} is not a homefold model")

@@ -1,0 +1,361 @@
+"""`homefold predict`: tables, JSON lines and CSV, bad images, pipes and files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from scene import Homefold
+
+from homefold.cli import predict
+from homefold.cli.answers import TableWriter
+from homefold.cli.projection_flags import ProjectionFlags, chosen_projection
+from homefold.errors import ConfigError
+from homefold.pipeline import Homefold as Model
+from homefold.predictions import Prediction
+from homefold.projection import ProjectionConfig, projection_preset
+
+KEYS = {
+    "path",
+    "label",
+    "confidence",
+    "probabilities",
+    "similarity_before",
+    "similarity_after",
+    "iterations",
+    "start",
+    "off_manifold",
+    "abstained",
+}
+
+
+def test_json_lines_hold_what_the_library_predicts(homefold: Homefold, shared_model: Path, shared_photos: Path) -> None:
+    night = shared_photos / "night"
+    ended = homefold("predict", shared_model, night, "--device", "cpu", "--json")
+    assert ended.code == 0
+    paths = sorted(night.rglob("*.png"))
+    expected = Model.load(shared_model, device="cpu").predict(paths)
+    assert [line["path"] for line in ended.json_lines] == [str(path) for path in paths]
+    for line, prediction in zip(ended.json_lines, expected, strict=True):
+        assert set(line) == KEYS
+        assert {key: line[key] for key in KEYS - {"path", "abstained"}} == prediction.as_dict()
+        assert line["abstained"] is False
+
+
+def test_csv_has_a_header_and_the_same_figures(homefold: Homefold, shared_model: Path, shared_photos: Path) -> None:
+    images = shared_photos / "night" / "upright"
+    rows = list(csv.DictReader(io.StringIO(homefold("predict", shared_model, images, "--csv").out)))
+    lines = homefold("predict", shared_model, images, "--json").json_lines
+    assert len(rows) == len(lines) == 10
+    for row, line in zip(rows, lines, strict=True):
+        assert (row["path"], row["label"], row["start"]) == (line["path"], line["label"], line["start"])
+        assert float(row["confidence"]) == line["confidence"]
+        assert float(row["probability.across"]) == line["probabilities"]["across"]
+        assert (row["abstained"], row["error"]) == ("false", "")
+
+
+def test_the_table_has_a_row_an_image_with_columns_that_stand_below_each_other(
+    homefold: Homefold, shared_model: Path, shared_photos: Path
+) -> None:
+    images = sorted((shared_photos / "day" / "across").glob("*.png"))
+    out = homefold("predict", shared_model, *images[:3]).out.splitlines()
+    assert out[0].split() == ["file", "label", "confidence", "off-manifold"]
+    assert [line.split()[0] for line in out[1:]] == [str(path) for path in images[:3]]
+    assert len({len(line) for line in out}) == 1
+    assert all(line.split()[1] == "across" for line in out[1:])
+
+
+def test_images_above_the_threshold_are_marked_as_abstained(
+    homefold: Homefold, shared_model: Path, shared_photos: Path
+) -> None:
+    lines = homefold("predict", shared_model, shared_photos, "--json").json_lines
+    scores = sorted(line["off_manifold"] for line in lines)
+    threshold = (scores[29] + scores[30]) / 2
+    arguments = ["predict", shared_model, shared_photos, "--abstain-above", threshold]
+    marked = homefold(*arguments, "--json").json_lines
+    assert sum(line["abstained"] for line in marked) == 30
+    assert all(line["abstained"] == (line["off_manifold"] > threshold) for line in marked)
+    table = homefold(*arguments).out.splitlines()[1:]
+    shown = ["abstain" in row for row in table]
+    assert shown == [line["abstained"] for line in marked]
+    assert any(f"abstain ({marked[i]['label']})" in row for i, row in enumerate(table))
+
+
+def test_files_folders_and_patterns_are_taken_each_image_once(
+    homefold: Homefold, shared_model: Path, shared_photos: Path
+) -> None:
+    folder = shared_photos / "day" / "across"
+    lines = homefold(
+        "predict", shared_model, folder / "07.png", folder / "0[0-4].png", shared_photos / "dusk" / "across",
+        folder / "00.png", "--json",
+    ).json_lines  # fmt: skip
+    named = [str(Path(line["path"]).relative_to(shared_photos)) for line in lines]
+    assert named == [f"day/across/0{i}.png" for i in (0, 1, 2, 3, 4, 7)] + [f"dusk/across/0{i}.png" for i in range(10)]
+
+
+def test_answers_do_not_depend_on_the_chunks(
+    homefold: Homefold, shared_model: Path, shared_photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = homefold("predict", shared_model, shared_photos, "--json").out
+    monkeypatch.setattr(predict, "_IMAGES_AT_ONCE", 7)
+    assert homefold("predict", shared_model, shared_photos, "--json").out == whole
+
+
+def test_without_projection_there_is_no_off_manifold_score(
+    homefold: Homefold, shared_model: Path, shared_photos: Path
+) -> None:
+    image = shared_photos / "day" / "across" / "00.png"
+    (line,) = homefold("predict", shared_model, image, "--no-projection", "--json").json_lines
+    expected = Model.load(shared_model, device="cpu").predict(image, projected=False)[0]
+    assert line["probabilities"] == expected.probabilities
+    assert (line["off_manifold"], line["iterations"], line["start"]) == (None, 0, "none")
+    (row,) = csv.DictReader(io.StringIO(homefold("predict", shared_model, image, "--no-projection", "--csv").out))
+    assert row["off_manifold"] == ""
+    ended = homefold("predict", shared_model, image, "--no-projection", "--abstain-above", "1")
+    assert ended.code == 1
+    assert "--no-projection" in ended.error
+
+
+@pytest.fixture
+def with_bad_images(photos: Path) -> Path:
+    (photos / "day" / "across" / "04.png").write_bytes(b"")
+    (photos / "night" / "upright" / "02.png").write_bytes(b"no image at all")
+    return photos
+
+
+def test_bad_images_are_named_and_end_the_command(
+    homefold: Homefold, shared_model: Path, with_bad_images: Path
+) -> None:
+    ended = homefold("predict", shared_model, with_bad_images, "--json")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.error.startswith("2 images cannot be used: ")
+    assert str(with_bad_images / "day" / "across" / "04.png") + " is empty (0 bytes)" in ended.error
+    assert ended.error.endswith("--skip-bad.")
+
+
+def test_one_bad_image_keeps_its_own_advice(homefold: Homefold, shared_model: Path, with_bad_images: Path) -> None:
+    bad = with_bad_images / "day" / "across" / "04.png"
+    ended = homefold("predict", shared_model, bad)
+    assert ended.error == f"{bad} is empty (0 bytes). Replace it, or leave it out with --skip-bad."
+
+
+def test_before_a_bad_image_only_complete_answers_are_printed(
+    homefold: Homefold, shared_model: Path, with_bad_images: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(predict, "_IMAGES_AT_ONCE", 4)
+    ended = homefold("predict", shared_model, with_bad_images, "--json")
+    assert ended.code == 1
+    assert [Path(line["path"]).name for line in ended.json_lines] == ["00.png", "01.png", "02.png", "03.png"]
+
+
+def test_skip_bad_answers_for_the_others_and_counts_the_bad(
+    homefold: Homefold, shared_model: Path, with_bad_images: Path
+) -> None:
+    bad = [with_bad_images / "day" / "across" / "04.png", with_bad_images / "night" / "upright" / "02.png"]
+    ended = homefold("predict", shared_model, with_bad_images, "--json", "--skip-bad")
+    assert ended.code == 0
+    lines = ended.json_lines
+    failed = [line for line in lines if "error" in line]
+    assert [line["path"] for line in failed] == [str(path) for path in bad]
+    assert all(set(line) == {"path", "error"} for line in failed)
+    assert failed[0]["error"] == "is empty (0 bytes)"
+    assert len(lines) == 60
+    assert lines == sorted(lines, key=lambda line: line["path"])
+    assert f"left out: {bad[0]} is empty (0 bytes)" in ended.err
+    assert "Left out 2 of 60 images that could not be read." in ended.err
+
+    rows = list(
+        csv.DictReader(io.StringIO(homefold("predict", shared_model, with_bad_images, "--csv", "--skip-bad").out))
+    )
+    assert [row["path"] for row in rows if row["error"]] == [str(path) for path in bad]
+    assert [row["label"] for row in rows if row["error"]] == ["", ""]
+
+
+def test_skip_bad_with_nothing_but_bad_images_is_no_crash(
+    homefold: Homefold, shared_model: Path, with_bad_images: Path
+) -> None:
+    ended = homefold("predict", shared_model, with_bad_images / "day" / "across" / "04.png", "--json", "--skip-bad")
+    assert ended.code == 0
+    assert [set(line) for line in ended.json_lines] == [{"path", "error"}]
+
+
+def test_out_writes_a_file_and_nothing_on_standard_output(
+    homefold: Homefold, shared_model: Path, shared_photos: Path, tmp_path: Path
+) -> None:
+    images = shared_photos / "night" / "across"
+    shown = homefold("predict", shared_model, images, "--json").out
+    out = tmp_path / "new" / "answers.jsonl"
+    ended = homefold("predict", shared_model, images, "--json", "--out", out)
+    assert (ended.code, ended.out) == (0, "")
+    assert out.read_text() == shown
+
+
+def test_a_file_of_old_answers_survives_a_failure(
+    homefold: Homefold, shared_model: Path, with_bad_images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(predict, "_IMAGES_AT_ONCE", 4)
+    out = tmp_path / "answers"
+    out.write_text("old")
+    before = set(tmp_path.iterdir())
+    assert homefold("predict", shared_model, with_bad_images, "--out", out).code == 1
+    assert out.read_text() == "old"
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_out_must_be_a_plain_file(homefold: Homefold, shared_model: Path, shared_photos: Path, tmp_path: Path) -> None:
+    folder, pipe = tmp_path / "folder", tmp_path / "pipe"
+    folder.mkdir()
+    os.mkfifo(pipe)
+    for out in (folder, pipe):
+        ended = homefold("predict", shared_model, shared_photos, "--out", out)
+        assert ended.code == 1
+        assert ended.error.startswith(f"{out} is not a plain file")
+    assert folder.is_dir()
+    assert pipe.is_fifo()
+
+
+def test_json_and_csv_together_are_a_usage_error(homefold: Homefold, shared_model: Path, shared_photos: Path) -> None:
+    ended = homefold("predict", shared_model, shared_photos, "--json", "--csv")
+    assert (ended.code, ended.out) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["nowhere", "x.png"], "there is no model at nowhere"),
+        (["{photos}", "{photos}"], "is not a homefold model"),
+        (["{model}"], "No image was given"),
+        (["{model}", "*.nothing"], "No image matches the pattern *.nothing."),
+        (["{model}", "{photos}", "--device", "toaster"], "there is no device 'toaster'"),
+    ],
+)
+def test_what_cannot_work_is_a_sentence(
+    homefold: Homefold, shared_model: Path, shared_photos: Path, arguments: list[str], expected: str
+) -> None:
+    ended = homefold("predict", *(word.format(model=shared_model, photos=shared_photos) for word in arguments))
+    assert (ended.code, ended.out) == (1, "")
+    assert expected in ended.error
+
+
+def test_projection_flags_change_the_models_own_settings(
+    homefold: Homefold, shared_model: Path, shared_photos: Path
+) -> None:
+    image = shared_photos / "night" / "across" / "00.png"
+
+    def line(*flags: str) -> dict[str, object]:
+        (found,) = homefold("predict", shared_model, image, "--json", *flags).json_lines
+        return found
+
+    assert line()["iterations"] == 50
+    assert line("--projection.steps", "9")["iterations"] == 9
+    assert line("--projection.steps=8")["iterations"] == 8
+    assert str(line("--projection-preset", "restarts")["start"]).startswith("random")
+    assert line("--projection-preset", "restarts", "--projection.steps", "4")["iterations"] == 4
+    both = line("--projection.no-encoder-start", "--projection.random-starts", "1")
+    assert (str(both["start"]).split()[0], both["iterations"]) == ("random", 50)
+
+
+def test_a_projection_that_cannot_work_is_a_sentence(
+    homefold: Homefold, shared_model: Path, shared_photos: Path
+) -> None:
+    ended = homefold("predict", shared_model, shared_photos, "--projection.no-encoder-start")
+    assert (ended.code, ended.out) == (1, "")
+    assert "start" in ended.error
+
+
+def test_only_flags_that_were_given_replace_settings() -> None:
+    own = ProjectionConfig(encoder_start=False, random_starts=3, rate=0.2, steps=77)
+    arguments = ["m", "--projection.steps", "5", "--projection_preset", "x"]
+    assert chosen_projection(own, None, ProjectionFlags(steps=5), arguments).steps == 5
+    assert chosen_projection(own, None, ProjectionFlags(steps=5), arguments).rate == 0.2
+    assert chosen_projection(own, None, ProjectionFlags(), []) == own
+    assert chosen_projection(own, "authors", ProjectionFlags(), []) == projection_preset("authors")
+    underscored = ["--projection.random_starts=0", "--projection.no-encoder-start"]
+    with pytest.raises(ConfigError):
+        chosen_projection(own, None, ProjectionFlags(random_starts=0, encoder_start=False), underscored)
+
+
+@pytest.mark.parametrize("preset", ["default", "paper", "authors", "restarts"])
+def test_every_projection_preset_of_the_command_exists(preset: str) -> None:
+    assert chosen_projection(ProjectionConfig(steps=1), preset, ProjectionFlags(), []) == projection_preset(preset)
+
+
+def test_answers_go_to_standard_output_also_when_a_bar_is_drawn_on_a_terminal(
+    homefold: Homefold, shared_model: Path, shared_photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes standard error for a terminal
+    ended = homefold("predict", shared_model, shared_photos / "day", "--json")
+    assert len(ended.json_lines) == 20
+    assert "Predicting" in ended.err
+    assert "label" not in ended.err
+
+
+def test_file_names_of_any_bytes_are_printed(homefold: Homefold, shared_model: Path, photos: Path) -> None:
+    folder = photos / "odd [red]"
+    folder.mkdir()
+    source = photos / "day" / "across" / "00.png"
+    strange = os.path.join(os.fsencode(folder), b"caf\xe9 [b].png")
+    with open(strange, "wb") as file:
+        file.write(source.read_bytes())
+    ended = homefold("predict", shared_model, folder)
+    assert ended.code == 0
+    assert "odd [red]/caf\\udce9 [b].png" in ended.out
+    (line,) = homefold("predict", shared_model, folder, "--json").json_lines
+    assert os.fsencode(line["path"]) == strange
+    out = photos / "answers.csv"
+    assert homefold("predict", shared_model, folder, "--csv", "--out", out).code == 0
+    assert b"caf\xe9 [b].png" in out.read_bytes()
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal of 60 columns."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return 1
+
+
+def test_long_paths_lose_their_front_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "get_terminal_size", lambda descriptor: os.terminal_size((60, 20)))
+    stream = Terminal()
+    path = Path("/a/very/long/way/down/to/a/small/picture.png")
+    writer = TableWriter(stream, [path], ["cat"], abstains=False)
+    writer.answer(path, Prediction("cat", {"cat": 0.75}, 0.1, 0.2, 3, "encoder", 1.5), abstained=False)
+    header, row = stream.getvalue().splitlines()
+    assert row.split() == ["…own/to/a/small/picture.png", "cat", "75.0", "%", "1.50"]
+    assert len(row) == len(header) == 60
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly(shared_model: Path, shared_photos: Path) -> None:
+    images = shared_photos / "day" / "across"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "homefold", "predict", str(shared_model), str(images), "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Unbuffered, Python would have nothing left to complain about at its exit.
+        env={key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"},
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    stderr = process.stderr.read()
+    process.stderr.close()
+    assert process.wait() == 141
+    assert "error" not in stderr.lower()
+    assert "Traceback" not in stderr
+
+
+def test_json_of_the_command_is_plain_json_without_nan() -> None:
+    from homefold.cli.output import json_line
+
+    line = json_line({"a": float("inf"), "b": [float("nan"), 1], "c": (Path("x"),)})
+    assert json.loads(line, parse_constant=lambda name: pytest.fail(name)) == {"a": None, "b": [None, 1], "c": ["x"]}
