@@ -4,14 +4,21 @@ Features in which classes cluster whatever the domain, a model of the manifold t
 that brings each unseen sample home to that manifold before it is classified.
 """
 
-from homefold.config import HomefoldConfig, list_presets, preset_config
-from homefold.errors import HomefoldError
-from homefold.estimator import ManifoldProjector
-from homefold.features.loss import pairwise_metric_loss
-from homefold.pipeline import Homefold
-from homefold.predictions import Prediction, Predictions
-from homefold.projection import ProjectionConfig, projection_preset
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from homefold.version import __version__
+
+if TYPE_CHECKING:
+    from homefold.config import HomefoldConfig, list_presets, preset_config
+    from homefold.errors import HomefoldError
+    from homefold.estimator import ManifoldProjector
+    from homefold.features.loss import pairwise_metric_loss
+    from homefold.pipeline import Homefold
+    from homefold.predictions import Prediction, Predictions
+    from homefold.projection import ProjectionConfig, projection_preset
 
 __all__ = [
     "Homefold",
@@ -27,3 +34,28 @@ __all__ = [
     "preset_config",
     "projection_preset",
 ]
+
+# Importing torch takes seconds, which nobody should wait for who only asks the command for help.
+_HOME = {
+    "Homefold": "homefold.pipeline",
+    "HomefoldConfig": "homefold.config",
+    "HomefoldError": "homefold.errors",
+    "ManifoldProjector": "homefold.estimator",
+    "Prediction": "homefold.predictions",
+    "Predictions": "homefold.predictions",
+    "ProjectionConfig": "homefold.projection",
+    "list_presets": "homefold.config",
+    "pairwise_metric_loss": "homefold.features.loss",
+    "preset_config": "homefold.config",
+    "projection_preset": "homefold.projection",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'homefold' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

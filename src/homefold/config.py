@@ -49,7 +49,7 @@ class PreprocessingConfig:
 class HomefoldConfig:
     """Everything that decides what a fit gives, but the data."""
 
-    seed: Annotated[int, tyro.conf.arg(aliases=["--seed"])] = 0
+    seed: int = 0
     """All randomness of the fit and of the random starts follows from it."""
     preprocessing: PreprocessingConfig = field(default_factory=PreprocessingConfig)
     """How an image becomes the network's input."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from homefold.errors import ModelFileError
 
@@ -25,6 +25,7 @@ __all__ = [
     "write_atomically",
     "write_json",
     "write_state",
+    "write_tensors",
 ]
 
 
@@ -130,6 +131,14 @@ def _join(value: Any, tensors: dict[str, torch.Tensor]) -> Any:
     return value
 
 
+def write_tensors(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str] | None = None) -> None:
+    """Write a safetensors file with the permissions of any other file; a full disk is an `OSError`, as everywhere.
+
+    The library's own writer makes files that only their owner can read, and hides the system's error.
+    """
+    path.write_bytes(save({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, metadata))
+
+
 def write_state(path: Path | str, state: Any) -> None:
     """Write nested dicts and lists of tensors, numbers and text as one safetensors file, atomically.
 
@@ -138,7 +147,7 @@ def write_state(path: Path | str, state: Any) -> None:
     tensors: dict[str, torch.Tensor] = {}
     structure = _split(state, "state", tensors)
     with write_atomically(path) as temporary:
-        save_file(tensors, str(temporary), metadata={"structure": json.dumps(structure)})
+        write_tensors(temporary, tensors, {"structure": json.dumps(structure)})
 
 
 def read_state(path: Path | str) -> Any:

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from homefold.errors import ModelFileError
-from homefold.files import atomic_directory, read_json, write_json
+from homefold.files import atomic_directory, read_json, write_json, write_tensors
 
 __all__ = ["FORMAT_VERSION", "read_model_folder", "write_model_folder"]
 
@@ -47,8 +47,7 @@ def write_model_folder(
     """
     with atomic_directory(path) as folder:
         for stem, named in tensors.items():
-            ready = {name: value.detach().cpu().contiguous() for name, value in named.items()}
-            save_file(ready, str(folder / f"{stem}.safetensors"))
+            write_tensors(folder / f"{stem}.safetensors", named)
         files = {f"{stem}.safetensors": _sha256(folder / f"{stem}.safetensors") for stem in tensors}
         content = {"format": FORMAT, "format_version": FORMAT_VERSION, "files": files, **description}
         write_json(folder / _CONFIG, {**content, "checksum": _checksum(content)})

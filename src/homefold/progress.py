@@ -74,8 +74,8 @@ class RichReporter:
     @contextmanager
     def task(self, description: str, total: int) -> Iterator[Task]:
         columns = (
-            TextColumn("{task.description:<24}"),
-            BarColumn(bar_width=24),
+            TextColumn("{task.description:<16}"),
+            BarColumn(bar_width=14),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
@@ -86,4 +86,4 @@ class RichReporter:
             yield _RichTask(progress, task_id)
 
     def message(self, text: str) -> None:
-        self.console.print(text, highlight=False)
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)

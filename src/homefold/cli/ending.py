@@ -47,8 +47,6 @@ def explain(error: Exception) -> str | None:
             f"there is not enough memory ({error}). Lower --batch-size or --image-size for a fit, give fewer random "
             f"starts for a projection, or choose --device cpu."
         )
-    if type(error).__name__ == "SafetensorError":  # by name: importing safetensors.torch would import torch
-        return f"tensors could not be written or read: {error}."
     return None
 
 

@@ -6,13 +6,12 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
-from safetensors import SafetensorError
 
 from homefold.cli.domains import domain_names, require_domains
 from homefold.cli.info import size_on_disk
@@ -39,19 +38,6 @@ from homefold.pipeline import Homefold
 from homefold.progress import ProgressReporter, RichReporter
 
 __all__ = ["FitOptions", "run"]
-
-
-@dataclass(frozen=True)
-class Settings(HomefoldConfig):
-    """Every setting, each a flag."""
-
-    # Declared again without its alias, which would be the flag's own name a second time.
-    seed: int = 0
-    """All randomness of the fit and of the random starts follows from it."""
-
-    def config(self) -> HomefoldConfig:
-        """The same as the library knows it."""
-        return HomefoldConfig(**_fields_of(self))
 
 
 @dataclass(frozen=True)
@@ -82,14 +68,14 @@ class FitOptions:
     """Write the losses of each epoch to DIR for TensorBoard."""
     json: JsonFlag = False
     debug: DebugFlag = False
-    settings: Annotated[Settings, tyro.conf.arg(name="")] = field(default_factory=Settings)
+    settings: Annotated[HomefoldConfig, tyro.conf.arg(name="")] = field(default_factory=HomefoldConfig)
     """Every setting; the preset decides the defaults."""
 
 
 def run(arguments: Sequence[str]) -> int:
     """Fit, save, and say what came out."""
     options = _parse(arguments)
-    config = options.settings.config()
+    config = options.settings
     holdout = flatten(options.holdout)
     reporter = RichReporter()
     model = Homefold(config, device=options.device, deterministic=options.deterministic, reporter=reporter)
@@ -121,7 +107,7 @@ def _parse(arguments: Sequence[str]) -> FitOptions:
         data=tyro.MISSING,
         out=tyro.MISSING,
         preset=preset,  # type: ignore[arg-type]
-        settings=Settings(**_fields_of(preset_config(preset))),
+        settings=preset_config(preset),
     )
     return parse(FitOptions, "fit", arguments, default)
 
@@ -135,10 +121,6 @@ def _named_preset(arguments: Sequence[str]) -> str:
         elif word.startswith("--preset="):
             preset = word.removeprefix("--preset=")
     return preset if preset in list_presets() else "default"
-
-
-def _fields_of(config: HomefoldConfig) -> dict[str, Any]:
-    return {item.name: getattr(config, item.name) for item in fields(HomefoldConfig)}
 
 
 def _source_domains(data: str, holdout: Sequence[str]) -> tuple[str, ...]:
@@ -193,8 +175,8 @@ def _writing_to(path: Path) -> Iterator[None]:
         yield
     except BrokenPipeError:
         raise
-    except (OSError, SafetensorError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    except OSError as error:
+        reason = error.strerror or str(error)
         raise ModelFileError(
             f"{path} could not be written ({reason}); what was there before is unchanged. Once that is put right, "
             f"start the same command again: it goes on from its last checkpoint."

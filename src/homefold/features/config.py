@@ -24,8 +24,7 @@ class FeatureConfig:
     backbone: Annotated[str, tyro.conf.arg(aliases=["--backbone"])] = "resnet18"
     """resnet18, resnet34, resnet50, resnet101, alexnet, digits, digits-bn, wrn-16-4, or timm:NAME."""
     weights: Annotated[str, tyro.conf.arg(aliases=["--weights"])] = "auto"
-    """Where the backbone starts: auto (published weights if they lie in the local cache), torchvision or timm
-    (downloaded once), a safetensors or .pth file, or none."""
+    """Start of the backbone: auto (published weights, if cached), torchvision or timm (download), a file, or none."""
     head: Head = "mlp"
     """Layers between backbone and feature: none, linear, mlp (one hidden layer), office-home (two)."""
     feature_dim: int = 256

@@ -41,8 +41,7 @@ class ProjectionConfig:
     engine: Literal["auto", "reference", "batched"] = "auto"
     """auto, reference (one sample and one start at a time, everything stored) or batched."""
     tile: int = 0
-    """Samples computed together; always filled up to this number, so that no answer depends on its neighbours; 0
-    takes what suits the device."""
+    """Samples computed together, always filled up to this number; 0 takes what suits the device."""
 
     def __post_init__(self) -> None:
         for name in ("random_starts", "nearest_starts", "steps"):
