@@ -4,7 +4,7 @@ For every pair of domains one model is trained; each of the other domains is the
 target t only the judgements in which t was neither trained on nor judged count: the three ways to leave one of its
 sources out. No figure for t itself enters a choice for t.
 
-    python benchmarks/choose_projection.py --data PACS --weights resnet18.safetensors --out results/choice.json
+    python benchmarks/choose_projection.py --data PACS --weights resnet18.safetensors --out choice.jsonl
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ import argparse
 import itertools
 import json
 import subprocess
-import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -129,9 +128,29 @@ def summarise(rows: list[dict], domains: tuple[str, ...]) -> list[dict]:
     return sorted(table, key=lambda row: -row["all"])
 
 
+def provenance() -> dict:
+    """What every row must say beside its accuracy."""
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return {"hardware": hardware(device), "versions": versions(), "commit": commit or None}
+
+
+def markdown(rows: list[dict], domains: tuple[str, ...]) -> str:
+    """The summary as a Markdown table."""
+    lines = [
+        "| manifold | search | mean of all | " + " | ".join(f"for target {name}" for name in domains) + " |",
+        "|---|---|---" + "|---" * len(domains) + "|",
+    ]
+    for row in summarise(rows, domains):
+        figures = [row["all"], *(row[name] for name in domains)]
+        shown = ["–" if value is None else f"{value:.2f}" for value in figures]
+        lines.append(f"| {row['manifold']} | {row['search']} | " + " | ".join(shown) + " |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", required=True, help="folder root/domain/class/image, or digits-mini")
+    parser.add_argument("--data", help="folder root/domain/class/image, or digits-mini; left out: only print the table")
     parser.add_argument("--preset", default="default")
     parser.add_argument("--weights", default="auto")
     parser.add_argument("--manifold", default="vae, KL 1e-3", help="the manifold under which all searches are compared")
@@ -139,28 +158,24 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=0, help="only the first so many pairs")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True, help="JSON lines; pairs that stand there are not run again")
     arguments = parser.parse_args()
-    side = preset_config(arguments.preset).preprocessing.image_size
-    dataset = load_dataset(arguments.data, size=(side, side), reporter=RichReporter())
-    pairs = list(itertools.combinations(dataset.domain_names, 2))[: arguments.pairs or None]
-    rows = [row for pair in pairs for row in run_pair(dataset, pair, arguments)]
-    table = summarise(rows, dataset.domain_names)
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
-    result = {
-        "what": "accuracy in % on a left-out source domain; columns named after a target use no image of that target",
-        "command": " ".join(["python", *sys.argv]),
-        "commit": commit or None,
-        "hardware": hardware(torch.device("cuda" if torch.cuda.is_available() else "cpu")),
-        "versions": versions(),
-        "searches": {name: asdict(config) for name, config in candidates().items()},
-        "table": table,
-        "rows": rows,
-    }
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(result, indent=1) + "\n")
-    for row in table:
-        print("  ".join(f"{value}" for value in row.values()))
+    rows = [json.loads(line) for line in arguments.out.read_text().splitlines()] if arguments.out.exists() else []
+    if arguments.data:
+        side = preset_config(arguments.preset).preprocessing.image_size
+        dataset = load_dataset(arguments.data, size=(side, side), reporter=RichReporter())
+        done = {tuple(row["sources"]) for row in rows}
+        pairs = list(itertools.combinations(dataset.domain_names, 2))[: arguments.pairs or None]
+        for pair in pairs:
+            if pair in done:
+                continue
+            found = [{**row, "seed": arguments.seed, **provenance()} for row in run_pair(dataset, pair, arguments)]
+            arguments.out.parent.mkdir(parents=True, exist_ok=True)
+            with arguments.out.open("a") as file:
+                file.writelines(json.dumps(row) + "\n" for row in found)
+            rows += found
+    domains = tuple(sorted({name for row in rows for name in row["sources"]}))
+    print(markdown(rows, domains))
 
 
 if __name__ == "__main__":

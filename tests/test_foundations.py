@@ -81,7 +81,7 @@ class TestFiles:
         assert back[3].tolist() == [0, 1, 2, 3]
 
     def test_an_object_that_cannot_be_kept_is_refused(self, tmp_path):
-        with pytest.raises(TypeError, match="a state holds a set at state.a"):
+        with pytest.raises(TypeError, match=r"a state holds a set at state\.a"):
             write_state(tmp_path / "state", {"a": {1}})
 
     def test_broken_files_are_named(self, tmp_path):
@@ -207,7 +207,7 @@ class TestDataset:
         assert chosen.domains.tolist() == [1, 1, 0, 0]
         assert chosen.images[:, 0, 0, 0].tolist() == [0, 1, 4, 5]
         assert dataset.without("y").domain_names == ("x", "z")
-        with pytest.raises(DataError, match="there is no domain 'w'.*x, y, z"):
+        with pytest.raises(DataError, match=r"there is no domain 'w'.*x, y, z"):
             dataset.only("w")
 
     def test_the_fingerprint_sees_every_change(self):
