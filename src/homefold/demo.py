@@ -70,6 +70,7 @@ def run_demo(
         "1-NN": _nearest_neighbour(model, source).predict(features).indices,
         "full method": model.feature_model.predict(features, reporter=reporter).indices,
     }
+    (out / "records.jsonl").unlink(missing_ok=True)
     table = []
     for method, indices in answers.items():
         correct = indices == unseen.labels
