@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import os
 import pkgutil
+import subprocess
+import sys
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,6 +30,7 @@ from homefold.files import (
     plain_json,
     read_json,
     read_state,
+    recover,
     write_atomically,
     write_json,
     write_state,
@@ -62,6 +68,37 @@ class TestFiles:
                 (temporary / name).write_text(name)
         assert [item.name for item in path.iterdir()] == ["b"]
 
+    def test_what_a_killed_process_left_is_tidied_up(self, tmp_path):
+        path = tmp_path / "model"
+        gone = subprocess.Popen([sys.executable, "-c", ""])
+        gone.wait()
+        (tmp_path / f".model.{gone.pid}.00ff.tmp").mkdir()
+        (tmp_path / f".model.{gone.pid}.00ff.old").mkdir()
+        (tmp_path / f".model.{gone.pid}.00ff.old" / "weights").write_text("good")
+        running = tmp_path / f".model.{os.getpid()}.00ff.tmp"
+        running.mkdir()
+        recover(path)
+        assert (path / "weights").read_text() == "good"
+        assert set(tmp_path.iterdir()) == {path, running}
+
+    def test_ctrl_c_between_the_two_renames_brings_the_old_folder_back(self, tmp_path, monkeypatch):
+        path = tmp_path / "folder"
+        path.mkdir()
+        (path / "a").write_text("old")
+        replace_, calls = os.replace, []
+
+        def interrupted(source, target):
+            calls.append(source)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            replace_(source, target)
+
+        monkeypatch.setattr(os, "replace", interrupted)
+        with pytest.raises(KeyboardInterrupt), atomic_directory(path) as temporary:
+            (temporary / "b").write_text("new")
+        assert (path / "a").read_text() == "old"
+        assert list(tmp_path.iterdir()) == [path]
+
     @given(
         st.recursive(
             st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(max_size=8),
@@ -70,9 +107,6 @@ class TestFiles:
         )
     )
     def test_states_come_back_as_they_were(self, value):
-        import tempfile
-        from pathlib import Path
-
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "state"
             write_state(path, {"value": value, 3: torch.arange(4)})
@@ -290,8 +324,5 @@ def test_examples_in_docstrings_run():
 
 
 def test_importing_the_package_does_not_import_torch():
-    import subprocess
-    import sys
-
     code = "import sys, homefold; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

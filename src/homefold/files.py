@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import secrets
@@ -22,6 +23,7 @@ __all__ = [
     "plain_json",
     "read_json",
     "read_state",
+    "recover",
     "write_atomically",
     "write_json",
     "write_state",
@@ -38,16 +40,62 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def _beside(path: Path, kind: str) -> Path:
+    """A name for this process alone, hidden beside `path`."""
+    return path.parent / f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.{kind}"
+
+
+def _left_behind(path: Path, kind: str) -> list[Path]:
+    """What processes that no longer run left beside `path`."""
+    found = []
+    for item in path.parent.glob(f".{glob.escape(path.name)}.*.*.{kind}"):
+        pid = item.name.rsplit(".", 3)[1]
+        if pid.isdigit() and not _runs(int(pid)):
+            found.append(item)
+    return found
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def recover(path: Path | str) -> None:
+    """Tidy up after a process that was killed while it wrote `path`.
+
+    Half-written temporaries are removed. If it was killed between moving the old folder aside and putting the new one
+    in its place, the old one comes back.
+    """
+    path = Path(path).absolute()
+    for aside in _left_behind(path, "old"):
+        if path.exists():
+            shutil.rmtree(aside, ignore_errors=True)
+        else:
+            os.replace(aside, path)
+    for temporary in _left_behind(path, "tmp"):
+        if temporary.is_dir():
+            shutil.rmtree(temporary, ignore_errors=True)
+        else:
+            temporary.unlink(missing_ok=True)
+
+
 @contextmanager
 def write_atomically(path: Path | str) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it over `path` if the block succeeds, remove it if not."""
-    path = Path(path)
+    path = Path(path).absolute()
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.parent / f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
+    recover(path)
+    temporary = _beside(path, "tmp")
     try:
         yield temporary
         _sync(temporary)
         os.replace(temporary, path)
+        _sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -60,24 +108,25 @@ def atomic_directory(path: Path | str) -> Iterator[Path]:
     """
     path = Path(path).absolute()
     path.parent.mkdir(parents=True, exist_ok=True)
-    token = f"{os.getpid()}.{secrets.token_hex(4)}"
-    temporary, aside = (path.parent / f".{path.name}.{token}.{kind}" for kind in ("tmp", "old"))
+    recover(path)
+    temporary, aside = _beside(path, "tmp"), _beside(path, "old")
     temporary.mkdir()
     try:
         yield temporary
         for item in temporary.rglob("*"):
             _sync(item)
-        if path.exists():
-            os.replace(path, aside)
         try:
+            if path.exists():
+                os.replace(path, aside)
             os.replace(temporary, path)
-        except OSError:
-            if aside.exists():
+        except BaseException:
+            if aside.exists() and not path.exists():
                 os.replace(aside, path)
             raise
+        _sync(path.parent)
+        shutil.rmtree(aside, ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 def plain_json(value: Any) -> Any:

@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from homefold.errors import ModelFileError
-from homefold.files import atomic_directory, read_json, write_json, write_tensors
+from homefold.files import atomic_directory, read_json, recover, write_json, write_tensors
 
 __all__ = ["FORMAT_VERSION", "read_model_folder", "write_model_folder"]
 
@@ -57,6 +57,8 @@ def write_model_folder(
 def read_model_folder(path: Path | str) -> tuple[dict[str, dict[str, torch.Tensor]], dict[str, Any]]:
     """What `write_model_folder` wrote: tensors by file stem, and the description; a sentence for anything else."""
     path = Path(path)
+    if not path.exists() and path.parent.is_dir():
+        recover(path)
     if not path.exists():
         raise ModelFileError(f"there is no model at {path}; homefold fit DATA --out {path} makes one.")
     if not path.is_dir() or not (path / _CONFIG).exists():
