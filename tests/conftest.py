@@ -8,11 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import settings
 
 from homefold import Homefold, preset_config
 from homefold.data import DomainDataset, load_digits_mini
 
 torch.set_num_threads(1)
+
+# The same examples on every run, and no deadline: a busy machine is not a defect.
+settings.register_profile("steady", deadline=None, derandomize=True)
+settings.load_profile("steady")
 
 
 @pytest.fixture(scope="session")
