@@ -148,7 +148,7 @@ def _usps_arrays(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 def read_svhn(path: Path, split: str) -> LabelledArray:
     """SVHN's cropped digits in a `.mat`, where the label 10 means 0."""
-    from scipy.io import loadmat
+    from scipy.io import loadmat  # type: ignore[import-untyped]
 
     def arrays(*names: str) -> list[np.ndarray]:
         try:

@@ -12,7 +12,7 @@ from homefold.data.array_files import LabelledArray, index_arrays, read_cifar_ba
 from homefold.data.dataset import DomainDataset
 from homefold.data.index import ImageIndex
 from homefold.data.registry import DatasetEntry, LoadRequest, load_by_index, register_dataset
-from homefold.data.sources import ArrayImages
+from homefold.data.sources import ArrayImage, ArrayImages
 from homefold.errors import DataError
 
 __all__ = ["CIFAR10_CLASSES", "CORRUPTIONS", "SEVERITIES", "find_cifar10_c", "load_cifar10_c"]
@@ -75,10 +75,10 @@ def load_cifar10_c(request: LoadRequest) -> DomainDataset:
         return _load_by_index(request)
     index = find_cifar10_c(request)
     first = index.sources[0]
-    array = _mapped(_required(_checked_root(request), wanted[0]))
-    row = first.images.first  # type: ignore[attr-defined]
+    assert isinstance(first, ArrayImage)
+    row = first.images.first
     return DomainDataset(
-        images=array[row : row + len(index)],
+        images=_mapped(first.images.file)[row : row + len(index)],
         labels=index.labels,
         domains=index.domains,
         class_names=index.class_names,
@@ -144,12 +144,6 @@ def _corrupted(root: Path, domain: str) -> list[LabelledArray]:
     start = (int(severity) - 1) * n
     images = ArrayImages(path, n, lambda: array[start : start + n], first=start)
     return [LabelledArray(images, np.asarray(labels[start : start + n], dtype=np.int64), "test")]
-
-
-def _required(root: Path, domain: str) -> Path:
-    path = _find(root, f"{domain.rpartition('-')[0]}.npy")
-    assert path is not None
-    return path
 
 
 def _mapped(path: Path) -> np.ndarray:

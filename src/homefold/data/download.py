@@ -52,25 +52,22 @@ def download_dataset(name: str, folder: str | Path) -> str:
 
 def _mnist(target: Path) -> None:
     from torchvision.datasets import MNIST
+
+    for filename, checksum in MNIST.resources:
+        _fetch_from_any(MNIST.mirrors, filename, checksum, target / _MNIST_FOLDER)
+
+
+def _fetch_from_any(mirrors: list[str], filename: str, checksum: str, folder: Path) -> None:
+    """Try one mirror after the other; the last one's error is the one that is told."""
     from torchvision.datasets.utils import download_and_extract_archive
 
-    raw = target / _MNIST_FOLDER
-    for filename, checksum in MNIST.resources:
-        _first_mirror(
-            MNIST.mirrors,
-            lambda mirror, filename=filename, checksum=checksum: download_and_extract_archive(
-                f"{mirror}{filename}", str(raw), filename=filename, md5=checksum
-            ),
-        )
-
-
-def _first_mirror(mirrors: list[str], fetch: Callable[[str], None]) -> None:
-    for mirror in mirrors[:-1]:
+    for position, mirror in enumerate(mirrors, start=1):
         try:
-            return fetch(mirror)
+            download_and_extract_archive(f"{mirror}{filename}", str(folder), filename=filename, md5=checksum)
+            return
         except (OSError, RuntimeError):
-            continue
-    return fetch(mirrors[-1])
+            if position == len(mirrors):
+                raise
 
 
 def _usps(target: Path) -> None:

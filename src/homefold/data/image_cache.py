@@ -193,7 +193,8 @@ class ImageCache:
         """
         if not self.directory.exists():
             return [], []
-        deleted, in_use = [], []
+        deleted: list[CacheEntry] = []
+        in_use: list[CacheEntry] = []
         with self._locked():
             self._remove_abandoned()
             for entry in self.entries():

@@ -61,7 +61,7 @@ def _lists_of(folder: Path, domain: str) -> dict[str, Path]:
 
 
 def _with_splits(index: ImageIndex, lists: dict[str, dict[str, Path]]) -> ImageIndex:
-    split_of = {}
+    split_of: dict[tuple[str, str, str], str] = {}
     for domain in index.domain_names:
         for kind, split in _LISTS.items():
             for key in _read_list(lists[domain][kind], domain):

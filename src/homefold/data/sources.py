@@ -67,7 +67,7 @@ def file_stamp(path: Path) -> Stamp:
     return Stamp(f"{name}|{status.st_size}|{times[0]}|{times[1]}", max(times))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FileImage:
     """An image file.
 
@@ -98,7 +98,7 @@ class FileImage:
         return decode_image(self.file, size=size, resize=resize, max_megapixels=max_megapixels)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ArchiveImage:
     """An image inside an uncompressed tar or a zip, found by its place in the file.
 
@@ -179,7 +179,7 @@ class ArchiveImage:
         return unpacked
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ArrayImage:
     """One image of an array that some file holds.
 

@@ -1,0 +1,18 @@
+"""A cache of its own for every test, so that none finds what another left."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture
+def cache_dir(tmp_path, monkeypatch):
+    directory = tmp_path / "cache"
+    monkeypatch.setenv("HOMEFOLD_CACHE", str(directory))
+    monkeypatch.delenv("HOMEFOLD_CACHE_LIMIT", raising=False)
+    return directory
