@@ -37,9 +37,9 @@ def archive_images(path: Path) -> list[tuple[PurePosixPath, ArchiveImage]]:
     try:
         images = _zip_images(path) if path.name.lower().endswith(".zip") else _tar_images(path)
     except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
-        kind = "zip" if path.name.lower().endswith(".zip") else "uncompressed tar"
+        kind = " zip" if path.name.lower().endswith(".zip") else "n uncompressed tar"
         raise DataError(
-            f"{path} cannot be read as a {kind} ({error}); it is damaged or cut off: fetch it anew."
+            f"{path} cannot be read as a{kind} ({error}); it is damaged or cut off: fetch it anew."
         ) from None
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror or error}).") from None

@@ -68,6 +68,7 @@ def find_cifar10_c(request: LoadRequest) -> ImageIndex:
 
 def load_cifar10_c(request: LoadRequest) -> DomainDataset:
     """Neighbouring severities of one corruption are mapped from the official file itself; all else is cached."""
+    _checked_root(request)
     size = request.size or (_SIDE, _SIDE)
     wanted = request.domains or ()
     corruptions = {domain.rpartition("-")[0] for domain in wanted}

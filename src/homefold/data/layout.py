@@ -239,7 +239,7 @@ def _check_found(
             f"Its classes are {', '.join(layout.classes)}. Rename the folder to the class meant, or move it away."
         )
     expected = f"Expected …/<domain>/<class>/<image>, the domains being {', '.join(layout.domains)}."
-    if not any(domain in copies for domain in wanted):
+    if not copies:
         raise DataError(f"There are no images of {layout.name} in {root}. {expected}")
     absent = [domain for domain in wanted if domain not in copies]
     if absent and must_have:
