@@ -9,8 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from trees import numbered, pixels_of, png, write_folder, write_tar, write_zip
 
+from homefold.data import load_dataset, verify_folder
 from homefold.data.archives import archive_images
 from homefold.data.images import BadImageError
+from homefold.data.registry import domain_names
 from homefold.errors import DataError
 
 NAMES = [f"top/a/{i}.png" for i in range(20)]
@@ -82,3 +84,27 @@ def test_members_that_are_no_plain_files_are_passed_over(tmp_path):
     ((name, image),) = archive_images(tmp_path / "x.tar")
     assert str(name) == "real.png"
     assert (_pixels(image) == pixels_of(3)).all()
+
+
+@pytest.mark.parametrize("top", ["", "photos/", "./"])
+def test_a_packed_folder_is_a_dataset(tmp_path, cache_dir, top):
+    names = [f"{top}{domain}/{name}/{i}.png" for domain in "ab" for name in ("cat", "dog") for i in range(2)]
+    path = write_tar(tmp_path / "photos.tar", numbered(names))
+    dataset = load_dataset(path, size=(6, 6))
+    assert (dataset.name, dataset.domain_names, dataset.class_names) == ("photos", ("a", "b"), ("cat", "dog"))
+    assert all((image == pixels_of(i)).all() for i, image in enumerate(dataset.images))
+    assert load_dataset(f"folder:{path}", size=(6, 6), domains=["b"]).labels.tolist() == [0, 0, 1, 1]
+    assert domain_names(path) == ("a", "b")
+    assert verify_folder(path).verdict == "ok"
+
+
+def test_a_packed_folder_of_another_shape_is_told(tmp_path, cache_dir):
+    with pytest.raises(DataError, match=r"no domain and class, such as cat/0\.png"):
+        load_dataset(write_zip(tmp_path / "flat.zip", numbered(["cat/0.png", "dog/0.png"])))
+    with pytest.raises(DataError, match="no images in"):
+        load_dataset(write_zip(tmp_path / "empty.zip", {"a.txt": b""}))
+    one = write_zip(tmp_path / "one.zip", numbered(["a/cat/0.png", "b/cat/0.png"]))
+    with pytest.raises(DataError, match="one class only"):
+        load_dataset(one)
+    with pytest.raises(DataError, match="no domain 'c'"):
+        load_dataset(one, domains=["c"])

@@ -8,9 +8,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from homefold.data.archive_folder import index_archive
+from homefold.data.archives import is_archive
 from homefold.data.dataset import DomainDataset
 from homefold.data.digits_mini import DIGITS_MINI_CLASSES, DIGITS_MINI_DOMAINS, load_digits_mini
-from homefold.data.folder import index_folder, scan_folder
+from homefold.data.folder import index_folder
 from homefold.data.image_cache import KeyKind
 from homefold.data.images import MAX_MEGAPIXELS, Resize, resize_images
 from homefold.data.index import ImageIndex
@@ -224,7 +226,7 @@ def domain_names(name_or_path: str | Path) -> tuple[str, ...]:
     folder = Path(name_or_path).expanduser()
     if not folder.exists():
         raise DataError(f"There is no dataset and no folder {str(name_or_path)!r}. {_what_exists(str(name_or_path))}")
-    return scan_folder(folder, allow_one_class=True).domain_names
+    return _index_any_folder(LoadRequest(root=folder, allow_one_class=True)).domain_names
 
 
 def _domains_at(entry: DatasetEntry, root: Path) -> tuple[str, ...]:
@@ -268,7 +270,8 @@ def _load_embedded_digits(request: LoadRequest) -> DomainDataset:
 
 def _index_any_folder(request: LoadRequest) -> ImageIndex:
     assert request.root is not None
-    return index_folder(request.root, domains=request.domains, allow_one_class=request.allow_one_class)
+    find = index_archive if request.root.is_file() and is_archive(request.root) else index_folder
+    return find(request.root, domains=request.domains, allow_one_class=request.allow_one_class)
 
 
 _load_any_folder = load_by_index(_index_any_folder)

@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from homefold.data.archive_folder import index_archive
+from homefold.data.archives import is_archive
 from homefold.data.decoding import map_images
 from homefold.data.folder import index_folder
 from homefold.data.images import MAX_MEGAPIXELS, BadImageError
@@ -103,7 +105,8 @@ def verify_folder(
         max_megapixels: larger images count as bad.
     """
     try:
-        index = index_folder(root, domains=domains)
+        find = index_archive if is_archive(Path(root)) and Path(root).is_file() else index_folder
+        index = find(Path(root), domains=domains)
     except DataError as error:
         return _nothing_found(root, error)
     return _verify(index, None, decode=True, workers=workers, reporter=reporter, max_megapixels=max_megapixels)
