@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from scene import Homefold
+import pytest
+from scene import QUICK, Homefold, draw_bar
 
-from homefold.data import list_datasets
+from homefold.data import list_datasets, load_dataset
 
 
 def test_list_names_every_dataset(homefold: Homefold) -> None:
@@ -96,3 +97,94 @@ def test_an_embedded_dataset_has_nothing_to_verify(homefold: Homefold) -> None:
     ended = homefold("data", "verify", "digits-mini")
     assert ended.code == 1
     assert "is embedded" in ended.error
+
+
+def test_list_says_where_each_comes_from_its_licence_and_layout(homefold: Homefold) -> None:
+    shown = homefold("data", "list").out
+    for entry in list_datasets():
+        assert all(text.split()[0] in shown for text in (entry.source, entry.licence, entry.layout))
+    assert "DomainBed's download script" in shown
+    assert "_kfold.txt" in shown
+
+
+def _pacs(root: Path) -> Path:
+    for d, domain in enumerate(("art_painting", "cartoon", "photo", "sketch")):
+        for c, name in enumerate(("dog", "elephant", "giraffe", "guitar", "horse", "house", "person")):
+            draw_bar(root / domain / name / "pic_0.png", "across", 200, 10, seed=10 * d + c)
+    return root
+
+
+def test_verify_compares_a_named_dataset_with_what_was_published(homefold: Homefold, tmp_path: Path) -> None:
+    root = _pacs(tmp_path / "pacs")
+    ended = homefold("data", "verify", "pacs", root)
+    assert ended.code == 1
+    row = next(line for line in ended.out.splitlines() if "sketch" in line)
+    assert row.split() == ["sketch", "7", "3929", "7"]
+    assert "art_painting has 1 images of dog, published are 379" in ended.out
+    assert ended.out.endswith("28 images, not usable as it is.\n")
+    same = homefold("data", "verify", f"pacs:{root}", "--domain", "photo", "--counts-only", "--json")
+    assert (same.code, same.json["published"], same.json["decoded"]) == (1, {"photo": 1670}, False)
+
+
+def test_verify_asks_for_what_is_missing_from_its_words(homefold: Homefold, photos: Path) -> None:
+    assert "say where the files of pacs lie" in homefold("data", "verify", "pacs").error
+    assert "takes a PATH, or a NAME and a PATH" in homefold("data", "verify", "a", "b", "c").error
+    assert "leave out --counts-only" in homefold("data", "verify", photos, "--counts-only").error
+    assert "no dataset 'pasc'" in homefold("data", "verify", "pasc", photos).error
+
+
+def test_describe_counts_the_images_of_a_named_dataset(homefold: Homefold, tmp_path: Path) -> None:
+    facts = homefold("data", "describe", f"pacs:{_pacs(tmp_path)}", "--json").json
+    assert facts["images"] == 28
+    assert facts["counts"]["photo"]["house"] == 1
+    assert facts["splits"] == {}
+
+
+def test_a_named_dataset_with_its_path_can_be_fitted_to_with_a_domain_held_out(
+    homefold: Homefold, tmp_path: Path
+) -> None:
+    root = _pacs(tmp_path / "pacs")
+    for path in (root / "sketch").rglob("*.png"):
+        path.write_bytes(b"decoding this would fail")
+    for path in list(root.rglob("pic_0.png")):
+        shutil.copy(path, path.with_name("pic_1.png"))
+    ended = homefold("fit", f"pacs:{root}", "--out", tmp_path / "m", "--holdout", "sketch", "--json", *QUICK)
+    assert ended.code == 0, ended.err
+    assert homefold("info", tmp_path / "m", "--json").json["source_domains"] == ["art_painting", "cartoon", "photo"]
+
+
+def test_the_cache_is_shown_limited_and_cleared(
+    homefold: Homefold, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOMEFOLD_CACHE", str(tmp_path / "cache"))
+    assert homefold("data", "cache", "--json").json["entries"] == []
+    for domain in ("day", "dusk"):
+        load_dataset(photos, size=(16, 16), domains=[domain])
+    facts = homefold("data", "cache", "--json").json
+    assert [entry["domains"] for entry in facts["entries"]] == [["dusk"], ["day"]]
+    assert (facts["entries"][0]["images"], facts["limit_bytes"]) == (20, 50_000_000_000)
+    shown = homefold("data", "cache").out
+    assert "photos" in shown
+    assert shown.endswith("of at most 50.0 GB.\n")
+    ended = homefold("data", "cache", "--limit", "20kB", "--json")
+    assert [entry["domains"] for entry in ended.json["deleted"]] == [["day"]]
+    assert homefold("data", "cache", "--json").json["limit_bytes"] == 20_000
+    assert homefold("data", "cache", "--clear", "other", "--json").json["deleted"] == []
+    assert "Deleted 1 of the entries" in homefold("data", "cache", "--clear", "photos").out
+    assert homefold("data", "cache", "--json").json["entries"] == []
+    assert "20GB" in homefold("data", "cache", "--limit", "much").error
+
+
+def test_get_downloads_what_torchvision_can_and_explains_the_rest(
+    homefold: Homefold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched = []
+    monkeypatch.setattr(
+        "torchvision.datasets.utils.download_url", lambda url, root, filename, **_: fetched.append(filename)
+    )
+    ended = homefold("data", "get", "usps", "--to", tmp_path)
+    assert (ended.code, fetched) == (0, ["usps.bz2", "usps.t.bz2"])
+    assert ended.out == f"Next: homefold data verify digits-few-shot {tmp_path}\n"
+    assert "Get it from its authors' page" in homefold("data", "get", "pacs", "--to", tmp_path).error
+    assert "can be downloaded are digits-few-shot" in homefold("data", "get", "nothing", "--to", tmp_path).error
+    assert fetched == ["usps.bz2", "usps.t.bz2"]

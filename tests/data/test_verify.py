@@ -9,8 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from trees import numbered, png, write_folder, write_zip
 
-from homefold.data.verify import verify_folder
+from homefold.data import registry
+from homefold.data.layout import Layout, find_images_of
+from homefold.data.registry import DatasetEntry, load_by_index
+from homefold.data.verify import verify_dataset, verify_folder
 
 
 def _noise(path: Path, seed: int, shape: tuple[int, int] = (6, 8)) -> Path:
@@ -136,3 +140,85 @@ def test_the_report_is_plain_json(photos):
     assert report["ignored"] == 1
     assert report["duplicates"][0]["domains"] == ["inside", "outside"]
     assert report["counts"]["inside"] == {"cat": 3, "dog": 2}
+
+
+TOY = [f"{domain}/{name}/{i}.png" for domain in ("inside", "outside") for name in ("cat", "dog") for i in range(2)]
+
+
+@pytest.fixture
+def toy(monkeypatch, cache_dir):
+    """A named dataset of which two images a class and domain were published."""
+    layout = Layout("toy", domains={"inside": (), "outside": ()}, classes={"cat": (), "dog": ()})
+
+    def find(request):
+        return find_images_of(layout, request.root, domains=request.domains)
+
+    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+    published = {"inside": {"cat": 2, "dog": 2}, "outside": 4}
+    entry = DatasetEntry(
+        "toy", "A toy.", "nowhere", "none", "<toy>", ("inside", "outside"), ("cat", "dog"), False,
+        load_by_index(find), find, published,
+    )  # fmt: skip
+    registry.register_dataset(entry)
+
+
+def test_a_named_dataset_as_published_is_ok(toy, tmp_path):
+    report = verify_dataset("toy", write_zip(tmp_path / "toy.zip", numbered(TOY)))
+    assert (report.verdict, report.images, report.decoded) == ("ok", 8, True)
+    assert report.published == {"inside": 4, "outside": 4}
+    assert report.counts == {"inside": {"cat": 2, "dog": 2}, "outside": {"cat": 2, "dog": 2}}
+
+
+def test_counts_other_than_the_published_ones_are_errors(toy, tmp_path):
+    files = numbered(TOY)
+    del files["inside/dog/0.png"], files["outside/cat/1.png"]
+    root = write_folder(tmp_path / "toy", files)
+    report = verify_dataset("toy", root)
+    (sentence,) = report.errors
+    assert sentence.startswith("This is not toy as it was published: ")
+    assert "inside has 1 images of dog, published are 2" in sentence
+    assert "outside has 3 images, published are 4" in sentence
+    assert verify_dataset("toy", root, decode=False).errors == report.errors
+
+
+def test_a_missing_domain_is_an_error_unless_only_others_are_asked_for(toy, tmp_path):
+    root = write_folder(tmp_path / "toy", numbered(TOY[:4]))
+    assert "outside has 0 images" in verify_dataset("toy", root).errors[0]
+    assert verify_dataset("toy", root, domains=["inside"]).verdict == "ok"
+
+
+def test_counts_alone_decode_nothing(toy, tmp_path):
+    root = write_folder(tmp_path / "toy", dict.fromkeys(TOY, b"no image"))
+    report = verify_dataset("toy", root, decode=False)
+    assert (report.verdict, report.decoded) == ("ok", False)
+    assert len(verify_dataset("toy", root).bad) == 8
+
+
+def test_the_same_image_in_two_archives_is_leakage(toy, tmp_path):
+    files = numbered(TOY)
+    write_zip(tmp_path / "toy" / "inside.zip", {name: files[name] for name in TOY[:4]})
+    write_zip(tmp_path / "toy" / "outside.zip", {**{name: files[name] for name in TOY[4:]}, TOY[4]: files[TOY[0]]})
+    report = verify_dataset("toy", tmp_path / "toy")
+    assert report.verdict == "warnings"
+    assert "leakage" in report.warnings[0]
+
+
+def test_twins_under_two_labels_that_were_published_so_are_only_warned_of(toy, tmp_path):
+    files = {**numbered(TOY), "inside/dog/0.png": png(0)}
+    report = verify_dataset("toy", write_folder(tmp_path / "toy", files))
+    assert report.verdict == "warnings"
+    assert "more than one class" in report.warnings[0]
+    del files["outside/cat/0.png"]
+    (tmp_path / "toy" / "outside" / "cat" / "0.png").unlink()
+    assert any("more than one class" in text for text in verify_dataset("toy", tmp_path / "toy").errors)
+
+
+def test_real_pacs_photos_are_all_readable_and_as_published(real_data):
+    report = verify_dataset("pacs", real_data / "pacs", domains=["photo"])
+    assert (report.images, report.bad, report.errors) == (1670, (), ())
+
+
+def test_real_digits_dg_has_600_images_in_every_cell(real_data):
+    report = verify_dataset("digits-dg", real_data / "digits" / "digits_dg.zip", decode=False)
+    assert (report.images, report.verdict) == (24_000, "ok")
+    assert {count for of_class in report.counts.values() for count in of_class.values()} == {600}

@@ -1,9 +1,10 @@
-"""`homefold data`: list, describe and verify datasets."""
+"""`homefold data`: list, describe, verify and fetch datasets, and look after the cache of decoded images."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,25 +13,46 @@ from rich.table import Table
 
 from homefold.cli.commands import Command, run_command
 from homefold.cli.domains import is_dataset_name
-from homefold.cli.output import fact_table, note, print_json, result_console, result_table
-from homefold.cli.parsing import DebugFlag, JsonFlag, parse
-from homefold.data import DomainDataset, dataset_entry, list_datasets, load_dataset, scan_folder, verify_folder
+from homefold.cli.output import fact_table, note, print_json, result_console, result_table, show_bytes
+from homefold.cli.parsing import DebugFlag, JsonFlag, Names, Switch, flatten, parse
+from homefold.data import (
+    DomainDataset,
+    ImageCache,
+    cache_directory,
+    dataset_entry,
+    download_dataset,
+    list_datasets,
+    list_downloads,
+    load_dataset,
+    scan_folder,
+    split_name,
+    verify_dataset,
+    verify_folder,
+)
+from homefold.data.cache_limit import parse_bytes, set_cache_limit
+from homefold.data.image_cache import CacheEntry
+from homefold.data.registry import LoadRequest
 from homefold.data.verify import VerificationReport
-from homefold.errors import DataError
+from homefold.errors import ConfigError, DataError
 from homefold.progress import RichReporter
 
-__all__ = ["DescribeOptions", "ListOptions", "VerifyOptions", "run"]
+__all__ = ["CacheOptions", "DescribeOptions", "GetOptions", "ListOptions", "VerifyOptions", "run"]
 
 COMMANDS = {
     "list": Command("the datasets that are known by name", __name__, "run_list"),
     "describe": Command("the domains and classes of a dataset or a folder", __name__, "run_describe"),
-    "verify": Command("decode every image of a folder; report bad and duplicate ones", __name__, "run_verify"),
+    "verify": Command("decode every image; report wrong counts, bad and duplicate ones", __name__, "run_verify"),
+    "get": Command("download a dataset, where torchvision can", __name__, "run_get"),
+    "cache": Command("show, limit and clear the cache of decoded images", __name__, "run_cache"),
 }
 _END = """\
 examples:
   homefold data list
   homefold data describe photos/
   homefold data verify photos/ --json
+  homefold data verify pacs /data/pacs
+  homefold data get digits-few-shot --to /data/digits
+  homefold data cache --limit 20GB
 """
 
 _SHOWN = ("folder", "name", "description", "source", "licence", "layout", "images")
@@ -40,12 +62,17 @@ Counts = dict[str, dict[str, int]]
 
 def run(arguments: Sequence[str]) -> int:
     """Find the subcommand and run it."""
-    return run_command("homefold data", COMMANDS, arguments, about="List, describe and verify datasets.", end=_END)
+    return run_command(
+        "homefold data", COMMANDS, arguments, about="Datasets, and the cache of decoded images.", end=_END
+    )
 
 
 @dataclass(frozen=True)
 class ListOptions:
-    """List the datasets that can be named in place of a folder."""
+    """List the datasets that can be named: where people get each, its licence, and how its files must lie.
+
+    One with files is written NAME:PATH in place of a folder: homefold fit pacs:/data/pacs --out model
+    """
 
     json: JsonFlag = False
     debug: DebugFlag = False
@@ -58,10 +85,11 @@ def run_list(arguments: Sequence[str]) -> int:
     if options.json:
         print_json({"datasets": [entry.as_dict() for entry in entries]})
         return 0
-    table = result_table("name", "needs files", "what it shows", "where from")
+    console = result_console()
     for entry in entries:
-        table.add_row(entry.name, "no" if entry.embedded else "yes", entry.description, entry.source)
-    result_console().print(table)
+        facts = {"": entry.description, "from": entry.source, "licence": entry.licence, "layout": entry.layout}
+        console.print(entry.name, style="bold")
+        console.print(fact_table({f"  {what}": text for what, text in facts.items()}))
     return 0
 
 
@@ -73,7 +101,7 @@ class DescribeOptions:
     """
 
     data: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME_OR_PATH")]
-    """The name of a dataset, or a folder of domains."""
+    """The name of a dataset, NAME:PATH with where its files lie, or a folder of domains."""
     json: JsonFlag = False
     debug: DebugFlag = False
 
@@ -82,10 +110,9 @@ def run_describe(arguments: Sequence[str]) -> int:
     """`homefold data describe`."""
     options = parse(DescribeOptions, "data describe", arguments)
     folder = Path(options.data).expanduser()
-    if is_dataset_name(options.data) or not folder.exists():
-        facts = _describe_named(options.data)
-    else:
-        facts = _describe_folder(folder)
+    name, root = split_name(options.data)
+    named = is_dataset_name(name) or not folder.exists()
+    facts = _describe_named(name, root) if named else _describe_folder(folder)
     if options.json:
         print_json(facts)
         return 0
@@ -106,10 +133,23 @@ def _lines(facts: dict[str, Any]) -> dict[str, str]:
     return lines
 
 
-def _describe_named(name: str) -> dict[str, Any]:
+def _describe_named(name: str, root: Path | None) -> dict[str, Any]:
     entry = dataset_entry(name)
-    counts = _counts(load_dataset(name)) if entry.embedded else {}
-    return {**entry.as_dict(), "counts": counts, "warnings": []}
+    if root is None or entry.index is None:
+        counts = _counts(load_dataset(name, root=root)) if entry.embedded else {}
+        return {**entry.as_dict(), "counts": counts, "warnings": []}
+    index = entry.index(LoadRequest(root=root, allow_one_class=True))
+    return {
+        **entry.as_dict(),
+        "folder": str(root),
+        "images": len(index),
+        "domains": list(index.domain_names),
+        "classes": list(index.class_names),
+        "counts": index.named_counts(),
+        "splits": {split: index.splits.count(split) for split in sorted(set(index.splits))},
+        "ignored": index.ignored,
+        "warnings": list(index.warnings),
+    }
 
 
 def _describe_folder(folder: Path) -> dict[str, Any]:
@@ -149,15 +189,22 @@ def _count_table(counts: Counts) -> Table:
 
 @dataclass(frozen=True)
 class VerifyOptions:
-    """Decode every image of a folder; report what cannot be read, what stands there twice, and what is missing.
+    """Decode every image; report what cannot be read, what stands there twice, and what is missing.
 
-    The exit code is 0 when the folder can be used, also with warnings, and 1 when something must be repaired.
+    A named dataset is also compared with the published number of images of each domain and class. The exit code is 0
+    when the images can be used, also with warnings, and 1 when something must be repaired.
 
-    Example: homefold data verify photos/
+    Examples: homefold data verify photos/ · homefold data verify pacs /data/pacs
     """
 
-    path: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PATH")]
-    """A folder PATH/domain/class/image."""
+    data: Annotated[
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[NAME] PATH", help_behavior_hint="(required)")
+    ]
+    """A folder PATH/domain/class/image; or a dataset's name and where its files lie (NAME:PATH is the same)."""
+    domain: Annotated[Names, tyro.conf.arg(metavar="NAME …")] = ()
+    """Only these domains; all by default."""
+    counts_only: Switch = False
+    """Compare a named dataset's counts and decode nothing."""
     json: JsonFlag = False
     debug: DebugFlag = False
 
@@ -165,10 +212,7 @@ class VerifyOptions:
 def run_verify(arguments: Sequence[str]) -> int:
     """`homefold data verify`."""
     options = parse(VerifyOptions, "data verify", arguments)
-    folder = Path(options.path).expanduser()
-    if not folder.exists() and is_dataset_name(options.path) and dataset_entry(options.path).embedded:
-        raise DataError(f"{options.path} is embedded: it has no files that could be damaged.")
-    report = verify_folder(folder, reporter=RichReporter())
+    report = _verify(options, flatten(options.domain) or None)
     if options.json:
         print_json(report.as_dict())
     else:
@@ -176,16 +220,196 @@ def run_verify(arguments: Sequence[str]) -> int:
     return 1 if report.verdict == "errors" else 0
 
 
+def _verify(options: VerifyOptions, domains: tuple[str, ...] | None) -> VerificationReport:
+    name, path = _name_and_path(options.data)
+    if name is not None:
+        return verify_dataset(name, path, domains=domains, decode=not options.counts_only, reporter=RichReporter())
+    if options.counts_only:
+        raise ConfigError("nothing is published of a folder to compare its counts with: leave out --counts-only.")
+    return verify_folder(path, domains=domains, reporter=RichReporter())
+
+
+def _name_and_path(words: tuple[str, ...]) -> tuple[str | None, Path]:
+    """The dataset's name, None for a plain folder, and where its files lie."""
+    if len(words) == 1:
+        name, root = split_name(words[0])
+        if root is not None:
+            return name, root
+        folder = Path(words[0]).expanduser()
+        if folder.exists() or not is_dataset_name(words[0]):
+            return None, folder
+        entry = dataset_entry(words[0])
+        if entry.embedded:
+            raise DataError(f"{words[0]} is embedded: it has no files that could be damaged.")
+        raise DataError(f"say where the files of {words[0]} lie: homefold data verify {words[0]} PATH")
+    if len(words) == 2:
+        return dataset_entry(words[0]).name, Path(words[1]).expanduser()
+    raise ConfigError("homefold data verify takes a PATH, or a NAME and a PATH.")
+
+
 def _print_report(report: VerificationReport) -> None:
     console = result_console()
     if report.counts:
-        console.print(_count_table(report.counts))
+        console.print(_verified_table(report) if report.published else _count_table(report.counts))
     for what, sentences in (("error", report.errors), ("warning", report.warnings)):
         for sentence in sentences:
             console.print(f"{what}: {sentence}", soft_wrap=True)
-    verdicts = {
-        "ok": "ok: every image can be read, and none stands there twice.",
-        "warnings": "usable, with warnings.",
-        "errors": "not usable as it is.",
+    fine = "every image can be read, and none stands there twice." if report.decoded else "the counts are right."
+    verdicts = {"ok": f"ok: {fine}", "warnings": "usable, with warnings.", "errors": "not usable as it is."}
+    undecoded = "" if report.decoded else " No image was decoded."
+    as_published = ", as published" if report.published and report.verdict != "errors" else ""
+    console.print(
+        f"{report.root}: {report.images} images{as_published}, {verdicts[report.verdict]}{undecoded}", soft_wrap=True
+    )
+
+
+def _verified_table(report: VerificationReport) -> Table:
+    table = result_table("domain", "images", "published", "classes", numbers=3)
+    for domain, published in report.published.items():
+        counts = report.counts.get(domain, {})
+        table.add_row(
+            domain,
+            str(sum(counts.values())),
+            str(published),
+            str(sum(count > 0 for count in counts.values())),
+        )
+    return table
+
+
+@dataclass(frozen=True)
+class GetOptions:
+    """Download a dataset through torchvision. Nothing else in homefold downloads a dataset.
+
+    Of the others it says where people get them.
+
+    Example: homefold data get digits-few-shot --to /data/digits
+    """
+
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
+    """mnist, usps, svhn, cifar10; digits-few-shot is the first three."""
+    to: Annotated[Path, tyro.conf.arg(metavar="DIR")]
+    """Where to put it."""
+    json: JsonFlag = False
+    debug: DebugFlag = False
+
+
+def run_get(arguments: Sequence[str]) -> int:
+    """`homefold data get`."""
+    options = parse(GetOptions, "data get", arguments)
+    if options.name not in list_downloads() and not is_dataset_name(options.name):
+        raise DataError(
+            f"there is no dataset {options.name!r}; those that can be downloaded are {', '.join(list_downloads())}."
+        )
+    then = download_dataset(options.name, options.to)
+    if options.json:
+        print_json({"name": options.name, "folder": options.to, "next": then})
+    else:
+        print(then)
+    return 0
+
+
+@dataclass(frozen=True)
+class CacheOptions:
+    """Show the decoded images that are kept for later runs, clear them, or limit what they may take.
+
+    They lie in the folder that HOMEFOLD_CACHE names. What is deleted is decoded again when it is needed.
+
+    Examples: homefold data cache · homefold data cache --clear pacs · homefold data cache --limit 20GB
+    """
+
+    name: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]", help_behavior_hint="")] = ()
+    """Only the entries of this dataset."""
+    clear: Switch = False
+    """Delete the entries (with NAME, of that dataset alone); those that a running process uses stay."""
+    limit: Annotated[str | None, tyro.conf.DisallowNone, tyro.conf.arg(metavar="SIZE", help_behavior_hint="")] = None
+    """Keep at most this much, now and later, such as 20GB; HOMEFOLD_CACHE_LIMIT overrides it. What was not used for
+    longest goes first."""
+    json: JsonFlag = False
+    debug: DebugFlag = False
+
+
+def run_cache(arguments: Sequence[str]) -> int:
+    """`homefold data cache`."""
+    options = parse(CacheOptions, "data cache", arguments)
+    if len(options.name) > 1:
+        raise ConfigError("homefold data cache takes one NAME.")
+    name = options.name[0] if options.name else None
+    cache = ImageCache()
+    deleted: list[CacheEntry] = []
+    in_use: list[CacheEntry] = []
+    if options.limit is not None:
+        set_cache_limit(parse_bytes(options.limit))
+        deleted += cache.shrink()
+    if options.clear:
+        cleared, in_use = cache.clear(name)
+        deleted += cleared
+        if name in (None, "digits-mini"):
+            _clear_drawn_digits()
+    entries = [entry for entry in cache.entries() if name is None or entry.name == name]
+    if options.json:
+        print_json(_cache_facts(cache, entries, deleted, in_use))
+    else:
+        _print_cache(cache, entries, deleted, in_use)
+    return 0
+
+
+def _clear_drawn_digits() -> None:
+    for file in cache_directory().glob("digits-mini-*.npz"):
+        file.unlink(missing_ok=True)
+
+
+def _entry_facts(entry: CacheEntry) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "root": entry.root,
+        "size": list(entry.size),
+        "domains": [piece.domain for piece in entry.pieces],
+        "images": sum(piece.rows for piece in entry.pieces),
+        "skipped": sum(len(piece.bad) for piece in entry.pieces),
+        "bytes": entry.bytes,
+        "used": datetime.fromtimestamp(entry.used).astimezone().isoformat(timespec="seconds"),
+        "folder": str(entry.folder),
     }
-    console.print(f"{report.root}: {report.images} images, {verdicts[report.verdict]}", soft_wrap=True)
+
+
+def _cache_facts(
+    cache: ImageCache, entries: list[CacheEntry], deleted: list[CacheEntry], in_use: list[CacheEntry]
+) -> dict[str, Any]:
+    return {
+        "directory": str(cache.directory),
+        "limit_bytes": cache.limit_bytes,
+        "bytes": sum(entry.bytes for entry in cache.entries()),
+        "entries": [_entry_facts(entry) for entry in entries],
+        "deleted": [_entry_facts(entry) for entry in deleted],
+        "in_use": [_entry_facts(entry) for entry in in_use],
+    }
+
+
+def _print_cache(
+    cache: ImageCache, entries: list[CacheEntry], deleted: list[CacheEntry], in_use: list[CacheEntry]
+) -> None:
+    console = result_console()
+    if entries:
+        table = result_table("dataset", "domains", "px", "last used", "images", "on disk", numbers=2)
+        for entry in entries:
+            facts = _entry_facts(entry)
+            table.add_row(
+                entry.name,
+                _few(facts["domains"]),
+                f"{entry.size[0]}×{entry.size[1]}",
+                facts["used"].replace("T", " ")[:16],
+                str(facts["images"]),
+                show_bytes(entry.bytes),
+            )
+        console.print(table)
+    for entry in in_use:
+        note(f"{entry.name}: {show_bytes(entry.bytes)} are in use and were kept.")
+    if deleted:
+        freed = show_bytes(sum(entry.bytes for entry in deleted))
+        console.print(f"Deleted {len(deleted)} of the entries, {freed}.", soft_wrap=True)
+    total = show_bytes(sum(entry.bytes for entry in cache.entries()))
+    console.print(f"{cache.directory}: {total} of at most {show_bytes(cache.limit_bytes)}.", soft_wrap=True)
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")

@@ -5,32 +5,25 @@ from __future__ import annotations
 import difflib
 import glob
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
 from homefold.data.dataset import DomainDataset
-from homefold.data.images import (
-    IMAGE_EXTENSIONS,
-    MAX_MEGAPIXELS,
-    BadImageError,
-    Resize,
-    decode_image,
-    is_image_name,
-)
+from homefold.data.decoding import decode_all, map_images
+from homefold.data.images import IMAGE_EXTENSIONS, MAX_MEGAPIXELS, Resize, is_image_name
+from homefold.data.index import ImageIndex
+from homefold.data.loading import decode_index
+from homefold.data.sources import FileImage
 from homefold.errors import DataError
 from homefold.progress import ProgressReporter, SilentReporter
 
-__all__ = ["FolderIndex", "find_images", "load_folder", "load_images", "map_images", "scan_folder"]
+__all__ = ["FolderIndex", "find_images", "index_folder", "load_folder", "load_images", "map_images", "scan_folder"]
 
 _NAMED_AT_MOST = 10
 _ARCHIVERS_FOLDERS = ("__MACOSX",)  # holds shadows of the images, made by macOS
-_Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,24 +122,42 @@ def load_folder(
         max_megapixels: larger images count as bad.
         allow_one_class: accept a single class, which can be predicted but not learned.
     """
-    reporter = reporter or SilentReporter()
-    index = scan_folder(root, domains=domains, allow_one_class=allow_one_class)
-    for warning in index.warnings:
-        reporter.message(warning)
-    images, kept, skipped = _decode_all(index.paths, size, resize, skip_bad, workers, reporter, max_megapixels)
-    labels, in_domains = index.labels[kept], index.domains[kept]
-    if skipped:
-        _check_nothing_emptied(index, labels, in_domains, len(skipped))
-        reporter.message(f"Left out {_count(len(skipped), 'image')} that could not be decoded.")
-    return DomainDataset(
-        images=images,
-        labels=labels,
-        domains=in_domains,
-        class_names=index.class_names,
-        domain_names=index.domain_names,
-        name=name or index.root.resolve().name,
-        paths=tuple(str(index.paths[i]) for i in kept),
-        skipped=tuple(skipped),
+    index = index_folder(root, domains=domains, allow_one_class=allow_one_class, name=name)
+    return decode_index(
+        index,
+        size=size,
+        resize=resize,
+        skip_bad=skip_bad,
+        workers=workers,
+        reporter=reporter,
+        max_megapixels=max_megapixels,
+    )
+
+
+def index_folder(
+    root: str | Path,
+    *,
+    domains: Sequence[str] | None = None,
+    allow_one_class: bool = False,
+    name: str | None = None,
+) -> ImageIndex:
+    """`scan_folder` in the form that is decoded, cached and verified.
+
+    Args:
+        root, domains, allow_one_class: as in `scan_folder`.
+        name: what the dataset is called in records; by default the folder's name.
+    """
+    found = scan_folder(root, domains=domains, allow_one_class=allow_one_class)
+    return ImageIndex(
+        name=name or found.root.resolve().name,
+        root=found.root,
+        sources=[FileImage(path) for path in found.paths],
+        labels=found.labels,
+        domains=found.domains,
+        class_names=found.class_names,
+        domain_names=found.domain_names,
+        ignored=found.ignored,
+        warnings=found.warnings,
     )
 
 
@@ -192,45 +203,16 @@ def load_images(
         The images, `(n, height, width, 3)` uint8; the path of each; `(path, reason)` of those left out.
     """
     files = [Path(path) for path in paths]
-    images, kept, skipped = _decode_all(
-        files, size, resize, skip_bad, workers, reporter or SilentReporter(), max_megapixels
+    images, kept, skipped = decode_all(
+        [FileImage(file) for file in files],
+        size,
+        resize=resize,
+        skip_bad=skip_bad,
+        max_megapixels=max_megapixels,
+        workers=workers,
+        reporter=reporter or SilentReporter(),
     )
     return images, [files[i] for i in kept], skipped
-
-
-def map_images(
-    function: Callable[[_Item], _Result],
-    items: Sequence[_Item],
-    *,
-    description: str,
-    workers: int | None = None,
-    reporter: ProgressReporter | None = None,
-) -> Iterator[_Result | BadImageError]:
-    """`function` of every item in order, computed in threads; a `BadImageError` raised stands in its place.
-
-    Args:
-        function: decodes one image, and so leaves Python's lock to the others most of the time.
-        items: what `function` takes, such as paths.
-        description: what the progress bar says.
-        workers: threads; by default as many as there are cores.
-        reporter: is told the progress.
-    """
-
-    def attempt(item: _Item) -> _Result | BadImageError:
-        try:
-            return function(item)
-        except BadImageError as error:
-            return error
-
-    executor = ThreadPoolExecutor(max_workers=workers or os.cpu_count() or 1)
-    try:
-        with (reporter or SilentReporter()).task(description, total=len(items)) as task:
-            for result in executor.map(attempt, items):
-                yield result
-                task.advance()
-    finally:
-        # After Ctrl-C nobody waits for the images that are still queued.
-        executor.shutdown(cancel_futures=True)
 
 
 @dataclass
@@ -386,72 +368,6 @@ def _warnings(root: Path, tree: _Tree, chosen: Sequence[str], class_names: Seque
             f"{root} has one domain ({chosen[0]}). A model fitted to it is single-source: no image shows it "
             "what changes from one domain to the next, so expect it to hold up less well on an unseen one."
         )
-
-
-def _decode_all(
-    paths: Sequence[Path],
-    size: tuple[int, int],
-    resize: Resize,
-    skip_bad: bool,
-    workers: int | None,
-    reporter: ProgressReporter,
-    max_megapixels: float,
-) -> tuple[np.ndarray, np.ndarray, list[tuple[str, str]]]:
-    """The images that could be decoded, their positions in `paths`, and `(path, reason)` of the others."""
-    images = _allocate(len(paths), size)
-
-    def decode(position: int) -> None:
-        images[position] = decode_image(paths[position], size=size, resize=resize, max_megapixels=max_megapixels)
-
-    results = map_images(decode, range(len(paths)), description="decoding images", workers=workers, reporter=reporter)
-    bad = {position: result for position, result in enumerate(results) if isinstance(result, BadImageError)}
-    if bad and not skip_bad:
-        raise DataError(_tell_bad(list(bad.values()), len(paths)))
-    if bad and len(bad) == len(paths):
-        raise DataError(f"No image could be decoded: {_some(_tell(error) for error in bad.values())}.")
-    kept = np.setdiff1d(np.arange(len(paths)), list(bad))
-    # In place: a second array of all images may not fit.
-    for position, old in enumerate(kept):
-        if position != old:
-            images[position] = images[old]
-    return images[: len(kept)], kept, [(error.name, error.reason) for error in bad.values()]
-
-
-def _allocate(n: int, size: tuple[int, int]) -> np.ndarray:
-    try:
-        return np.empty((n, *size, 3), dtype=np.uint8)
-    except MemoryError:
-        gigabytes = n * size[0] * size[1] * 3 / 1e9
-        raise DataError(
-            f"{n} images of {size[0]} × {size[1]} px need {gigabytes:.0f} GB of memory, more than there is; "
-            "choose a smaller size."
-        ) from None
-
-
-def _tell(error: BadImageError) -> str:
-    return f"{error.name} {error.reason}"
-
-
-def _tell_bad(bad: Sequence[BadImageError], total: int) -> str:
-    if len(bad) == 1:
-        return str(bad[0])
-    listed = "".join(f"\n  {_tell(error)}" for error in bad[:_NAMED_AT_MOST])
-    rest = f"\n  and {len(bad) - _NAMED_AT_MOST} more" if len(bad) > _NAMED_AT_MOST else ""
-    advice = "Replace them, or leave them out with --skip-bad."
-    return f"{len(bad)} of {total} images cannot be used:{listed}{rest}\n{advice}"
-
-
-def _check_nothing_emptied(index: FolderIndex, labels: np.ndarray, domains: np.ndarray, skipped: int) -> None:
-    for what, names, before, after in (
-        ("class", index.class_names, index.labels, labels),
-        ("domain", index.domain_names, index.domains, domains),
-    ):
-        emptied = [names[i] for i in np.setdiff1d(before, after)]
-        if emptied:
-            raise DataError(
-                f"Leaving out the {_count(skipped, 'bad image')} in {index.root} leaves no image of "
-                f"the {what} {_some(emptied)}. Replace the bad images, or remove that {what}'s folder."
-            )
 
 
 def _matches(argument: str | Path) -> list[Path]:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from homefold.data.archive_folder import index_archive
+from homefold.data.archives import is_archive
 from homefold.data.dataset import DomainDataset
 from homefold.data.digits_mini import DIGITS_MINI_CLASSES, DIGITS_MINI_DOMAINS, load_digits_mini
-from homefold.data.folder import load_folder, scan_folder
+from homefold.data.folder import index_folder
+from homefold.data.image_cache import KeyKind
 from homefold.data.images import MAX_MEGAPIXELS, Resize, resize_images
+from homefold.data.index import ImageIndex
+from homefold.data.loading import load_index
 from homefold.errors import DataError
 from homefold.progress import ProgressReporter
 
@@ -21,8 +26,10 @@ __all__ = [
     "dataset_entry",
     "domain_names",
     "list_datasets",
+    "load_by_index",
     "load_dataset",
     "register_dataset",
+    "split_name",
 ]
 
 
@@ -41,6 +48,8 @@ class LoadRequest:
         reporter: is told the progress and the warnings.
         max_megapixels: larger images count as bad.
         allow_one_class: accept a single class, which can be predicted but not learned.
+        use_cache: keep decoded images on disk, and take them from there.
+        cache_key: `"times"` trusts places, sizes and times of the files; `"content"` reads every byte.
     """
 
     root: Path | None = None
@@ -53,6 +62,8 @@ class LoadRequest:
     reporter: ProgressReporter | None = None
     max_megapixels: float = MAX_MEGAPIXELS
     allow_one_class: bool = False
+    use_cache: bool = True
+    cache_key: KeyKind = "times"
 
 
 @dataclass(frozen=True)
@@ -69,6 +80,8 @@ class DatasetEntry:
         classes: its class names; empty when the files decide.
         embedded: whether it needs no files.
         load: makes the dataset.
+        index: finds its images without decoding any; None where there are no files.
+        published: how many images it should have, `{domain: {class: count}}` or `{domain: count}`; None when unknown.
     """
 
     name: str
@@ -80,10 +93,12 @@ class DatasetEntry:
     classes: tuple[str, ...]
     embedded: bool
     load: Callable[[LoadRequest], DomainDataset]
+    index: Callable[[LoadRequest], ImageIndex] | None = None
+    published: Mapping[str, Mapping[str, int] | int] | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The entry as plain values that JSON can hold, without its loader."""
-        return {key: value for key, value in asdict(self).items() if key != "load"}
+        """The entry as plain values that JSON can hold, without its functions."""
+        return {key: value for key, value in asdict(self).items() if key not in ("load", "index")}
 
 
 _entries: dict[str, DatasetEntry] = {}
@@ -102,10 +117,53 @@ def list_datasets() -> tuple[DatasetEntry, ...]:
 
 
 def dataset_entry(name: str) -> DatasetEntry:
-    """The dataset called `name`; an unknown name gets a sentence with those that exist."""
+    """The dataset called `name`; an unknown name gets a sentence with those that exist.
+
+    Of `name:PATH` the domains are those that lie at PATH.
+    """
+    name, root = split_name(name)
     if name not in _entries:
         raise DataError(f"There is no dataset {name!r}. {_what_exists(name)}")
-    return _entries[name]
+    entry = _entries[name]
+    return entry if root is None else replace(entry, domains=_domains_at(entry, root))
+
+
+def split_name(text: str) -> tuple[str, Path | None]:
+    """The name and the path of `name:PATH`; anything else is given back whole, without a path.
+
+    >>> split_name("digits-mini")
+    ('digits-mini', None)
+    """
+    name, colon, path = text.partition(":")
+    if colon and path and name in _entries:
+        return name, Path(path).expanduser()
+    return text, None
+
+
+def load_by_index(
+    find: Callable[[LoadRequest], ImageIndex], usual_size: tuple[int, int] = (224, 224)
+) -> Callable[[LoadRequest], DomainDataset]:
+    """The loader of a dataset that is found by `find` and decoded through the cache.
+
+    Args:
+        find: gives the images of the domains asked for, and of no others.
+        usual_size: `(height, width)` where none is asked for.
+    """
+
+    def load(request: LoadRequest) -> DomainDataset:
+        return load_index(
+            find(request),
+            size=request.size or usual_size,
+            resize=request.resize,
+            skip_bad=request.skip_bad,
+            workers=request.workers,
+            reporter=request.reporter,
+            max_megapixels=request.max_megapixels,
+            use_cache=request.use_cache,
+            cache_key=request.cache_key,
+        )
+
+    return load
 
 
 def load_dataset(
@@ -121,17 +179,25 @@ def load_dataset(
     workers: int | None = None,
     max_megapixels: float = MAX_MEGAPIXELS,
     allow_one_class: bool = False,
+    use_cache: bool = True,
+    cache_key: KeyKind = "times",
 ) -> DomainDataset:
     """Load a dataset by its name, or a folder `root/domain/class/image` by its path.
 
-    A known name wins over a folder of that name in the current directory; write `./name` for the folder.
+    A known name wins over a folder of that name in the current directory; write `./name` for the folder. Domains
+    that are not asked for are not decoded.
 
     Args:
-        name_or_path: a name of `list_datasets()`, or a folder.
-        root: where the files of a named dataset lie.
-        size, resize, skip_bad, domains, reporter, seed, workers, max_megapixels, allow_one_class: as in
-            `LoadRequest`.
+        name_or_path: a name of `list_datasets()`, `name:PATH` with where its files lie, or a folder.
+        root: where the files of a named dataset lie, when the name does not say it.
+        size, resize, skip_bad, domains, reporter, seed, workers, max_megapixels, allow_one_class, use_cache, cache_key:
+            as in `LoadRequest`.
     """
+    if isinstance(name_or_path, str):
+        name_or_path, at = split_name(name_or_path)
+        if at is not None and root is not None:
+            raise DataError(f"{name_or_path}:{at} says where the files lie, and so does root={root}; give one.")
+        root = at if at is not None else root
     request = LoadRequest(
         root=None if root is None else Path(root).expanduser(),
         size=size,
@@ -143,6 +209,8 @@ def load_dataset(
         reporter=reporter,
         max_megapixels=max_megapixels,
         allow_one_class=allow_one_class,
+        use_cache=use_cache,
+        cache_key=cache_key,
     )
     if isinstance(name_or_path, str) and name_or_path in _entries:
         return _load_named(_entries[name_or_path], request)
@@ -150,13 +218,21 @@ def load_dataset(
 
 
 def domain_names(name_or_path: str | Path) -> tuple[str, ...]:
-    """The domains of a named dataset or of a folder, found without decoding any image."""
+    """The domains of a named dataset (with `name:PATH`, those that lie there) or of a folder, without decoding."""
+    if isinstance(name_or_path, str) and split_name(name_or_path)[1] is not None:
+        return dataset_entry(name_or_path).domains
     if isinstance(name_or_path, str) and name_or_path in _entries:
         return _entries[name_or_path].domains
     folder = Path(name_or_path).expanduser()
     if not folder.exists():
         raise DataError(f"There is no dataset and no folder {str(name_or_path)!r}. {_what_exists(str(name_or_path))}")
-    return scan_folder(folder, allow_one_class=True).domain_names
+    return _index_any_folder(LoadRequest(root=folder, allow_one_class=True)).domain_names
+
+
+def _domains_at(entry: DatasetEntry, root: Path) -> tuple[str, ...]:
+    if entry.index is None:
+        raise DataError(f"{entry.name} is embedded and has no files: leave out {root}.")
+    return entry.index(LoadRequest(root=root, allow_one_class=True)).domain_names
 
 
 def _load_named(entry: DatasetEntry, request: LoadRequest) -> DomainDataset:
@@ -192,21 +268,13 @@ def _load_embedded_digits(request: LoadRequest) -> DomainDataset:
     return dataset
 
 
-def _load_any_folder(request: LoadRequest) -> DomainDataset:
+def _index_any_folder(request: LoadRequest) -> ImageIndex:
     assert request.root is not None
-    return load_folder(
-        request.root,
-        size=request.size or (224, 224),
-        resize=request.resize,
-        skip_bad=request.skip_bad,
-        domains=request.domains,
-        workers=request.workers,
-        reporter=request.reporter,
-        max_megapixels=request.max_megapixels,
-        allow_one_class=request.allow_one_class,
-    )
+    find = index_archive if request.root.is_file() and is_archive(request.root) else index_folder
+    return find(request.root, domains=request.domains, allow_one_class=request.allow_one_class)
 
 
+_load_any_folder = load_by_index(_index_any_folder)
 _FOLDER_LAYOUT = "<folder>/<domain>/<class>/<image>"
 
 register_dataset(
@@ -233,5 +301,6 @@ register_dataset(
         classes=(),
         embedded=False,
         load=_load_any_folder,
+        index=_index_any_folder,
     )
 )

@@ -1,22 +1,31 @@
-"""Looking through a whole image folder before anyone trains on it: counts, bad files, duplicates."""
+"""Looking through a whole dataset before anyone trains on it: counts, bad files, duplicates."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from homefold.data.folder import FolderIndex, map_images, scan_folder
-from homefold.data.images import MAX_MEGAPIXELS, BadImageError, decode_image
+from homefold.data.archive_folder import index_archive
+from homefold.data.archives import is_archive
+from homefold.data.decoding import map_images
+from homefold.data.folder import index_folder
+from homefold.data.images import MAX_MEGAPIXELS, BadImageError
+from homefold.data.index import ImageIndex
+from homefold.data.registry import LoadRequest, dataset_entry
+from homefold.data.sources import ImageSource
 from homefold.errors import DataError
 from homefold.progress import ProgressReporter
 
-__all__ = ["DuplicateGroup", "VerificationReport", "verify_folder"]
+__all__ = ["DuplicateGroup", "Published", "VerificationReport", "verify_dataset", "verify_folder"]
+
+Published = Mapping[str, Mapping[str, int] | int]
+"""How many images there should be: `{domain: {class: count}}`, or `{domain: count}` where no more is known."""
 
 _NAMED_AT_MOST = 5
 
@@ -38,10 +47,10 @@ class DuplicateGroup:
 
 @dataclass(frozen=True)
 class VerificationReport:
-    """What was found in a folder.
+    """What was found in a dataset's files.
 
     Args:
-        root: the folder.
+        root: where they lie.
         images: how many images there are, bad ones included.
         counts: images of each class in each domain, `{domain: {class: count}}`.
         bad: `(path, reason)` of the images that cannot be decoded.
@@ -49,6 +58,8 @@ class VerificationReport:
         ignored: files passed over because they are hidden or no images.
         errors: sentences on what must be repaired.
         warnings: sentences on what should be looked at.
+        published: how many images each domain should have; empty when nothing is published.
+        decoded: whether every image was decoded; otherwise bad images and duplicates are not known.
     """
 
     root: str
@@ -59,6 +70,8 @@ class VerificationReport:
     ignored: int
     errors: tuple[str, ...]
     warnings: tuple[str, ...]
+    published: dict[str, int] = field(default_factory=dict)
+    decoded: bool = True
 
     @property
     def verdict(self) -> Literal["ok", "warnings", "errors"]:
@@ -92,27 +105,109 @@ def verify_folder(
         max_megapixels: larger images count as bad.
     """
     try:
-        index = scan_folder(root, domains=domains)
+        find = index_archive if is_archive(Path(root)) and Path(root).is_file() else index_folder
+        index = find(Path(root), domains=domains)
     except DataError as error:
-        return VerificationReport(str(root), 0, {}, (), (), 0, errors=(str(error),), warnings=())
+        return _nothing_found(root, error)
+    return _verify(index, None, decode=True, workers=workers, reporter=reporter, max_megapixels=max_megapixels)
 
-    def digest(path: Path) -> bytes:
-        pixels = decode_image(path, size=None, max_megapixels=max_megapixels)
+
+def verify_dataset(
+    name: str,
+    root: str | Path,
+    *,
+    domains: Sequence[str] | None = None,
+    decode: bool = True,
+    workers: int | None = None,
+    reporter: ProgressReporter | None = None,
+    max_megapixels: float = MAX_MEGAPIXELS,
+) -> VerificationReport:
+    """Compare a named dataset with what was published of it, and decode every image at its own size.
+
+    Args:
+        name: a name of `list_datasets()`.
+        root: where its files lie.
+        domains: only these; by default all that were published.
+        decode: false compares the counts alone.
+        workers, reporter, max_megapixels: as in `verify_folder`.
+    """
+    entry = dataset_entry(name)
+    if entry.index is None:
+        raise DataError(f"{name} is embedded: it has no files that could be damaged.")
+    wanted = None if domains is None else tuple(domains)
+    try:
+        index = entry.index(LoadRequest(root=Path(root).expanduser(), domains=wanted))
+    except DataError as error:
+        return _nothing_found(root, error)
+    published = entry.published
+    if published is not None and wanted is not None:
+        published = {domain: published[domain] for domain in wanted}
+    return _verify(index, published, decode=decode, workers=workers, reporter=reporter, max_megapixels=max_megapixels)
+
+
+def _nothing_found(root: str | Path, error: DataError) -> VerificationReport:
+    return VerificationReport(str(root), 0, {}, (), (), 0, errors=(str(error),), warnings=())
+
+
+def _verify(
+    index: ImageIndex,
+    published: Published | None,
+    *,
+    decode: bool,
+    workers: int | None,
+    reporter: ProgressReporter | None,
+    max_megapixels: float,
+) -> VerificationReport:
+    def digest(source: ImageSource) -> bytes:
+        pixels = source.pixels(size=None, resize="squash", max_megapixels=max_megapixels)
         return hashlib.blake2b(pixels.data, digest_size=16, salt=_shape_salt(pixels)).digest()
 
-    results = list(map_images(digest, index.paths, description="checking images", workers=workers, reporter=reporter))
+    results: list[bytes | BadImageError] = []
+    if decode:
+        found = map_images(digest, index.sources, description="checking images", workers=workers, reporter=reporter)
+        results = list(found)
     bad = tuple((result.name, result.reason) for result in results if isinstance(result, BadImageError))
     duplicates = _duplicate_groups(index, results)
+    differences = _count_sentences(index, published)
+    conflicts = _conflict_sentences(duplicates)
+    # Twins under two labels that were published so are a flaw of the dataset, not of this copy of it.
+    as_published = published is not None and not differences
     return VerificationReport(
-        root=str(root),
+        root=str(index.root),
         images=len(index),
-        counts=_named_counts(index),
+        counts=index.named_counts(),
         bad=bad,
         duplicates=duplicates,
         ignored=index.ignored,
-        errors=(*_bad_sentences(bad), *_conflict_sentences(duplicates)),
-        warnings=(*index.warnings, *_duplicate_sentences(duplicates)),
+        errors=(*differences, *_bad_sentences(bad), *(() if as_published else conflicts)),
+        warnings=(*index.warnings, *(conflicts if as_published else ()), *_duplicate_sentences(duplicates)),
+        published={domain: _total(counts) for domain, counts in (published or {}).items()},
+        decoded=decode,
     )
+
+
+def _total(counts: Mapping[str, int] | int) -> int:
+    return counts if isinstance(counts, int) else sum(counts.values())
+
+
+def _count_sentences(index: ImageIndex, published: Published | None) -> list[str]:
+    """Where the counts differ from the published ones."""
+    found = index.named_counts()
+    differing = []
+    for domain, expected in (published or {}).items():
+        own = found.get(domain, {})
+        if isinstance(expected, int):
+            if sum(own.values()) != expected:
+                differing.append(f"{domain} has {sum(own.values())} images, published are {expected}")
+            continue
+        differing += [
+            f"{domain} has {own.get(name, 0)} images of {name}, published are {count}"
+            for name, count in expected.items()
+            if own.get(name, 0) != count
+        ]
+    if not differing:
+        return []
+    return [f"This is not {index.name} as it was published: {_some(differing)}. Fetch what is missing anew."]
 
 
 def _shape_salt(pixels: np.ndarray) -> bytes:
@@ -120,27 +215,20 @@ def _shape_salt(pixels: np.ndarray) -> bytes:
     return pixels.shape[0].to_bytes(8, "little") + pixels.shape[1].to_bytes(8, "little")
 
 
-def _duplicate_groups(index: FolderIndex, digests: Sequence[bytes | BadImageError]) -> tuple[DuplicateGroup, ...]:
+def _duplicate_groups(index: ImageIndex, digests: Sequence[bytes | BadImageError]) -> tuple[DuplicateGroup, ...]:
     members = defaultdict(list)
     for i, digest in enumerate(digests):
         if not isinstance(digest, BadImageError):
             members[digest].append(i)
     return tuple(
         DuplicateGroup(
-            paths=tuple(str(index.paths[i]) for i in group),
+            paths=tuple(index.sources[i].path for i in group),
             domains=tuple(index.domain_names[d] for d in np.unique(index.domains[group])),
             classes=tuple(index.class_names[c] for c in np.unique(index.labels[group])),
         )
         for group in members.values()
         if len(group) > 1
     )
-
-
-def _named_counts(index: FolderIndex) -> dict[str, dict[str, int]]:
-    return {
-        domain: dict(zip(index.class_names, row, strict=True))
-        for domain, row in zip(index.domain_names, index.counts().tolist(), strict=True)
-    }
 
 
 def _bad_sentences(bad: Sequence[tuple[str, str]]) -> list[str]:

@@ -1,0 +1,85 @@
+"""What lies in a tar or zip, with the place of each member, so that it can be read without unpacking."""
+
+from __future__ import annotations
+
+import tarfile
+import zipfile
+from pathlib import Path, PurePosixPath
+
+from homefold.data.images import is_image_name
+from homefold.data.sources import ArchiveImage, file_stamp
+from homefold.errors import DataError
+
+__all__ = ["ARCHIVE_EXTENSIONS", "COMPRESSED_TAR_EXTENSIONS", "archive_images", "is_archive", "is_compressed_tar"]
+
+ARCHIVE_EXTENSIONS = (".tar", ".zip")
+COMPRESSED_TAR_EXTENSIONS = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
+
+_ENCRYPTED = 0x1
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file of this name is read in place."""
+    return path.name.lower().endswith(ARCHIVE_EXTENSIONS) and not path.name.startswith(".")
+
+
+def is_compressed_tar(path: Path) -> bool:
+    """Whether a file of this name is a tar in which no member can be reached without reading all before it."""
+    return path.name.lower().endswith(COMPRESSED_TAR_EXTENSIONS)
+
+
+def archive_images(path: Path) -> list[tuple[PurePosixPath, ArchiveImage]]:
+    """The images in a tar or zip, each with its name inside; hidden ones and other files are passed over.
+
+    Args:
+        path: the archive.
+    """
+    try:
+        images = _zip_images(path) if path.name.lower().endswith(".zip") else _tar_images(path)
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
+        kind = " zip" if path.name.lower().endswith(".zip") else "n uncompressed tar"
+        raise DataError(
+            f"{path} cannot be read as a{kind} ({error}); it is damaged or cut off: fetch it anew."
+        ) from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror or error}).") from None
+    return [(PurePosixPath(image.member), image) for image in images if _is_wanted(PurePosixPath(image.member))]
+
+
+def _is_wanted(member: PurePosixPath) -> bool:
+    hidden = any((part.startswith(".") and part not in (".", "..")) or part == "__MACOSX" for part in member.parts[:-1])
+    return is_image_name(member.name) and not hidden
+
+
+def _tar_images(path: Path) -> list[ArchiveImage]:
+    stamp = file_stamp(path)
+    with tarfile.open(path, mode="r:") as archive:
+        return [
+            ArchiveImage(path, stamp, member.name, member.offset_data, member.size)
+            for member in archive
+            if member.isreg() and not member.issparse()
+        ]
+
+
+def _zip_images(path: Path) -> list[ArchiveImage]:
+    stamp = file_stamp(path)
+    with zipfile.ZipFile(path) as archive:
+        members = [member for member in archive.infolist() if is_image_name(PurePosixPath(member.filename).name)]
+        for member in members:
+            if member.flag_bits & _ENCRYPTED:
+                raise DataError(f"{path} is locked with a password; unpack it and give the folder.")
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise DataError(f"{path} is packed by a method other than deflate; unpack it and give the folder.")
+        return [
+            ArchiveImage(
+                path,
+                stamp,
+                member.filename,
+                member.header_offset,
+                member.compress_size,
+                in_zip=True,
+                deflated=member.compress_type == zipfile.ZIP_DEFLATED,
+                checksum=member.CRC,
+            )
+            for member in members
+        ]

@@ -1,0 +1,585 @@
+"""Decoded images on disk, mapped into memory by later runs.
+
+An entry is a folder with `images.npy` (uint8) and `index.json`, and holds one or more *pieces*: the images of one
+domain in one size. A piece is found by a hash of where its images lie, their sizes and times (or their bytes) and of
+every setting that decides a pixel, so what it holds cannot be out of date. Labels, paths and splits are not in it:
+finding the images, which the hash needs anyway, gives them.
+
+A new set of domains takes the pieces that other entries have from there and decodes only the rest; a domain that is not
+asked for is never decoded. An entry is built beside its place and renamed there when it is complete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+import PIL
+
+from homefold.data.cache_directory import cache_directory
+from homefold.data.cache_limit import cache_limit_bytes
+from homefold.data.decoding import check_bad, compact, decode_into
+from homefold.data.file_locks import lock_exclusively, lock_shared, try_lock_exclusively, unlock
+from homefold.data.images import BadImageError, Resize
+from homefold.data.index import ImageIndex
+from homefold.data.sources import ImageSource
+from homefold.errors import DataError
+from homefold.progress import ProgressReporter
+
+__all__ = ["CacheEntry", "CacheUnavailableError", "ImageCache", "KeyKind", "Piece"]
+
+KeyKind = Literal["times", "content"]
+
+_FORMAT = 1
+_DECODER = 1  # raise it whenever decode_image gives other pixels, so that no cache serves the old ones
+_IMAGES, _INDEX = "images.npy", "index.json"
+_BUILDING = ".building-"
+_CLOCK_TICK_NS = 20_000_000  # file systems note times to a few milliseconds at worst, where they note fractions at all
+
+
+class CacheUnavailableError(Exception):
+    """The cache cannot be used; the images can."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The images of one domain inside an entry.
+
+    Args:
+        key: says what the pixels depend on.
+        domain: the domain's name, for people.
+        rows: how many images.
+        bad: `(position among the domain's files, reason)` of those that could not be decoded and have no row.
+    """
+
+    key: str
+    domain: str
+    rows: int
+    bad: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    """One folder of the cache.
+
+    Args:
+        folder: where it lies.
+        name: the dataset's name.
+        root: where its files lay when it was built.
+        size: `(height, width)` of its images.
+        pieces: what it holds, in the order of the rows.
+        bytes: what it takes on disk.
+        used: when it was last used, in seconds since 1970.
+    """
+
+    folder: Path
+    name: str
+    root: str
+    size: tuple[int, int]
+    pieces: tuple[Piece, ...]
+    bytes: int
+    used: float
+
+    def rows_before(self, position: int) -> int:
+        """The first row of the piece at `position`."""
+        return sum(piece.rows for piece in self.pieces[:position])
+
+    def position_of(self, keys: Sequence[str]) -> int | None:
+        """Where `keys` stand among the pieces, one after the other; None if they do not."""
+        own = [piece.key for piece in self.pieces]
+        spans = range(len(own) - len(keys) + 1)
+        return next((i for i in spans if own[i : i + len(keys)] == list(keys)), None)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A request, with its keys."""
+
+    index: ImageIndex
+    size: tuple[int, int]
+    resize: Resize
+    max_megapixels: float
+    keys: tuple[str, ...]
+    keys_by_times: tuple[str, ...]
+
+    def sources(self, domain: int) -> list[ImageSource]:
+        return [self.index.sources[i] for i in self.index.positions_of(domain)]
+
+    @property
+    def largest_bytes(self) -> int:
+        return len(self.index) * self.size[0] * self.size[1] * 3
+
+
+class ImageCache:
+    """The decoded images that are kept.
+
+    Args:
+        directory: where; `cache_directory()` by default.
+        limit_bytes: how much they may take; `cache_limit_bytes()` by default.
+    """
+
+    def __init__(self, directory: Path | None = None, limit_bytes: int | None = None) -> None:
+        self.directory = (directory or cache_directory()) / "images"
+        self._limit = limit_bytes
+        self._parent = directory
+
+    @property
+    def limit_bytes(self) -> int:
+        """How much the entries may take together."""
+        return cache_limit_bytes(self._parent) if self._limit is None else self._limit
+
+    def images(
+        self,
+        index: ImageIndex,
+        *,
+        size: tuple[int, int],
+        resize: Resize,
+        skip_bad: bool,
+        workers: int | None,
+        reporter: ProgressReporter,
+        max_megapixels: float,
+        cache_key: KeyKind = "times",
+    ) -> tuple[np.ndarray, np.ndarray, list[tuple[str, str]]]:
+        """The images of an index, mapped into memory; what is not there yet is decoded first.
+
+        Args:
+            index: the images wanted.
+            size, resize, skip_bad, workers, reporter, max_megapixels: as in `load_folder`.
+            cache_key: `"times"` trusts places, sizes and times of the files; `"content"` reads every byte.
+
+        Returns:
+            `(n, height, width, 3)` uint8; `(n,)` the position of each in the index; `(path, reason)` of the bad ones.
+        """
+        settings = {"size": list(size), "resize": resize, "max_megapixels": max_megapixels}
+        by_times = piece_keys(index, settings, "times")
+        keys = by_times if cache_key == "times" else piece_keys(index, settings, cache_key)
+        wanted = _Wanted(index, size, resize, max_megapixels, keys, by_times)
+        found = self._open(wanted)
+        if found is None:
+            self._build(wanted, settings, skip_bad, workers, reporter)
+            found = self._open(wanted)
+        if found is None:
+            raise CacheUnavailableError(f"{self.directory} was emptied meanwhile.")
+        images, pieces = found
+        kept, skipped = _kept_and_skipped(index, pieces)
+        check_bad([BadImageError(path, reason) for path, reason in skipped], len(index), skip_bad)
+        return images, kept, skipped
+
+    def entries(self) -> list[CacheEntry]:
+        """Every complete entry, the one used last first."""
+        try:
+            folders = [folder for folder in self.directory.iterdir() if not folder.name.startswith(".")]
+        except OSError:
+            return []
+        found = [entry for entry in map(_read_entry, folders) if entry is not None]
+        return sorted(found, key=lambda entry: -entry.used)
+
+    def clear(self, name: str | None = None) -> tuple[list[CacheEntry], list[CacheEntry]]:
+        """Delete the entries of a dataset, or everything; those that a process has open stay.
+
+        Returns:
+            Those deleted and those in use.
+        """
+        if not self.directory.exists():
+            return [], []
+        deleted: list[CacheEntry] = []
+        in_use: list[CacheEntry] = []
+        with self._locked():
+            self._remove_abandoned()
+            for entry in self.entries():
+                if name is None or entry.name == name:
+                    (deleted if self._remove(entry.folder) else in_use).append(entry)
+            if name is None:
+                self._remove_unreadable()
+        return deleted, in_use
+
+    def shrink(self, to_bytes: int | None = None) -> list[CacheEntry]:
+        """Delete what was not used for longest until the rest takes at most `to_bytes`; returns what was deleted."""
+        if not self.directory.exists():
+            return []
+        with self._locked():
+            return self._shrink(self.limit_bytes if to_bytes is None else to_bytes)
+
+    def _open(self, wanted: _Wanted) -> tuple[np.ndarray, tuple[Piece, ...]] | None:
+        """The wanted images from an entry that has them one after the other."""
+        for entry in self.entries():
+            position = entry.position_of(wanted.keys)
+            if position is None:
+                continue
+            pieces = entry.pieces[position : position + len(wanted.keys)]
+            if self._some_bad_can_be_read_now(wanted, pieces):
+                self._discard(entry)
+                continue
+            images = _map(entry)
+            if images is None:
+                self._discard(entry)
+                continue
+            _note_use(entry)
+            first = entry.rows_before(position)
+            return images[first : first + sum(piece.rows for piece in pieces)], pieces
+        return None
+
+    def _some_bad_can_be_read_now(self, wanted: _Wanted, pieces: Sequence[Piece]) -> bool:
+        """A permission given or a disk mounted since changes neither size nor time of a file."""
+        for domain, piece in enumerate(pieces):
+            if not piece.bad:
+                continue
+            sources = wanted.sources(domain)
+            for position, _ in piece.bad:
+                try:
+                    sources[position].pixels(
+                        size=wanted.size, resize=wanted.resize, max_megapixels=wanted.max_megapixels
+                    )
+                except BadImageError:
+                    continue
+                return True
+        return False
+
+    def _build(
+        self,
+        wanted: _Wanted,
+        settings: dict[str, Any],
+        skip_bad: bool,
+        workers: int | None,
+        reporter: ProgressReporter,
+    ) -> None:
+        """Make an entry of exactly the wanted pieces, unless another process just did."""
+        if wanted.largest_bytes > self.limit_bytes:
+            raise CacheUnavailableError(
+                f"they would take {wanted.largest_bytes / 1e9:.1f} GB, more than the cache's limit of "
+                f"{self.limit_bytes / 1e9:.1f} GB (HOMEFOLD_CACHE_LIMIT, or homefold data cache --limit)."
+            )
+        final = self.directory / _entry_name(wanted)
+        with _disk_trouble(self.directory):
+            self.directory.mkdir(parents=True, exist_ok=True)
+            with self._turn(final.name, reporter):
+                if self._open(wanted) is not None:
+                    return
+                with self._locked():
+                    self._remove_abandoned()
+                    self._shrink(self.limit_bytes - wanted.largest_bytes)
+                    temporary = self.directory / f"{_BUILDING}{secrets.token_hex(8)}"
+                    temporary.mkdir()
+                    file = (temporary / _IMAGES).open("w+b")
+                    lock_exclusively(file)
+                try:
+                    pieces = self._fill(wanted, file, skip_bad, workers, reporter)
+                    self._check_unchanged(wanted, settings)
+                    _write_index(temporary / _INDEX, wanted, settings, pieces)
+                    file.flush()
+                    os.fsync(file.fileno())
+                    # Under the lock, because without its own the folder would pass for an abandoned one.
+                    with self._locked():
+                        unlock(file)
+                        file.close()
+                        _move_into_place(temporary, final)
+                finally:
+                    file.close()
+                    shutil.rmtree(temporary, ignore_errors=True)
+
+    def _fill(
+        self, wanted: _Wanted, file: IO[bytes], skip_bad: bool, workers: int | None, reporter: ProgressReporter
+    ) -> list[Piece]:
+        """Write all images into the open file; returns the pieces they make."""
+        known = self._known_pieces(wanted)
+        images = _create_array(file, len(wanted.index), wanted.size)
+        missing: list[int] = []
+        for domain, key in enumerate(wanted.keys):
+            positions = wanted.index.positions_of(domain)
+            if not _copy_piece(known.get(key), positions, images):
+                missing.extend(positions)
+        sources = [wanted.index.sources[i] for i in missing]
+        bad = decode_into(
+            images,
+            sources,
+            missing,
+            resize=wanted.resize,
+            max_megapixels=wanted.max_megapixels,
+            workers=workers,
+            reporter=reporter,
+        )
+        check_bad(list(bad.values()), len(wanted.index), skip_bad)
+        rows = len(compact(images, bad))
+        images.flush()
+        del images
+        _cut_to(file, rows, wanted.size)
+        return _pieces(wanted, bad)
+
+    def _known_pieces(self, wanted: _Wanted) -> dict[str, tuple[CacheEntry, int]]:
+        """Entries that have a wanted piece, and where; pieces with bad images are decoded again."""
+        known: dict[str, tuple[CacheEntry, int]] = {}
+        for entry in self.entries():
+            for position, piece in enumerate(entry.pieces):
+                if piece.key in wanted.keys and not piece.bad:
+                    known.setdefault(piece.key, (entry, position))
+        return known
+
+    def _check_unchanged(self, wanted: _Wanted, settings: dict[str, Any]) -> None:
+        """What was decoded must be what the keys say."""
+        if piece_keys(wanted.index, settings, "times") != wanted.keys_by_times:
+            raise DataError(f"files of {wanted.index.root} changed while they were being decoded; start again.")
+
+    @contextmanager
+    def _turn(self, name: str, reporter: ProgressReporter) -> Iterator[None]:
+        """Only one process at a time builds the same entry; the others wait for it and then use it."""
+        path = self.directory / f".{name}.lock"
+        with path.open("wb") as file:
+            if not try_lock_exclusively(file):
+                reporter.message("Another process is decoding the same images; waiting for it.")
+                lock_exclusively(file)
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Alone with the list of entries, for moments."""
+        with (self.directory / ".lock").open("wb") as file:
+            lock_exclusively(file)
+            yield
+
+    def _discard(self, entry: CacheEntry) -> None:
+        try:
+            with self._locked():
+                self._remove(entry.folder, even_in_use=True)
+        except OSError as error:
+            raise CacheUnavailableError(f"{entry.folder} is damaged and cannot be deleted ({error}).") from None
+
+    def _shrink(self, to_bytes: int) -> list[CacheEntry]:
+        entries = self.entries()
+        total = sum(entry.bytes for entry in entries)
+        deleted = []
+        for entry in reversed(entries):
+            if total <= to_bytes:
+                break
+            if self._remove(entry.folder):
+                total -= entry.bytes
+                deleted.append(entry)
+        return deleted
+
+    def _remove(self, folder: Path, *, even_in_use: bool = False) -> bool:
+        """Delete an entry unless a process has it open; it vanishes at once, so nobody meets a half."""
+        try:
+            with (folder / _IMAGES).open("rb") as file:
+                if not try_lock_exclusively(file) and not even_in_use:
+                    return False
+        except FileNotFoundError:
+            pass
+        doomed = self.directory / f"{_BUILDING}{secrets.token_hex(8)}"
+        try:
+            folder.rename(doomed)
+        except FileNotFoundError:
+            return True
+        except PermissionError:  # Windows, for a mapped file
+            return False
+        shutil.rmtree(doomed, ignore_errors=True)
+        return True
+
+    def _remove_abandoned(self) -> None:
+        """What a killed process left half built: nobody holds its lock any more."""
+        for folder in self.directory.glob(f"{_BUILDING}*"):
+            try:
+                with (folder / _IMAGES).open("rb") as file:
+                    alive = not try_lock_exclusively(file)
+            except OSError:
+                alive = False
+            if not alive:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _remove_unreadable(self) -> None:
+        """Folders that are no entries: damaged ones, and those of another version."""
+        for folder in self.directory.iterdir():
+            if folder.is_dir() and not folder.name.startswith(".") and _read_entry(folder) is None:
+                self._remove(folder)
+
+
+def piece_keys(index: ImageIndex, settings: dict[str, Any], kind: KeyKind) -> tuple[str, ...]:
+    """One key for each domain of the index: a hash of all that its decoded pixels depend on.
+
+    Args:
+        index: the images.
+        settings: size, resize and limits.
+        kind: `"times"` or `"content"`, as in `ImageCache.images`.
+    """
+    versions = {"format": _FORMAT, "decoder": _DECODER, "pillow": PIL.__version__, "kind": kind}
+    settled = time.time_ns() - _CLOCK_TICK_NS
+    keys = []
+    for domain in range(len(index.domain_names)):
+        digest = hashlib.sha256(json.dumps({**settings, **versions}, sort_keys=True).encode())
+        for position in index.positions_of(domain):
+            source = index.sources[position]
+            if kind == "content":
+                text = source.digest()
+            else:
+                text, changed_ns = source.stamp()
+                if settled < changed_ns < settled + 2 * _CLOCK_TICK_NS:
+                    # Changed a moment ago: one more change within the same tick of the clock could not be told.
+                    time.sleep(_CLOCK_TICK_NS / 1e9)
+                    return piece_keys(index, settings, kind)
+            digest.update(text.encode(errors="surrogatepass") + b"\n")
+        keys.append(digest.hexdigest()[:32])
+    return tuple(keys)
+
+
+def _entry_name(wanted: _Wanted) -> str:
+    readable = re.sub(r"[^A-Za-z0-9._]+", "-", wanted.index.name).strip("-.")[:40] or "images"
+    return f"{readable}-{hashlib.sha256('/'.join(wanted.keys).encode()).hexdigest()[:16]}"
+
+
+def _read_entry(folder: Path) -> CacheEntry | None:
+    """The entry in a folder; None if there is none that can be used."""
+    try:
+        status = (folder / _INDEX).stat()
+        record = json.loads((folder / _INDEX).read_text(encoding="utf-8"))
+        if record["format"] != _FORMAT:
+            return None
+        pieces = tuple(
+            Piece(p["key"], p["domain"], p["rows"], tuple((int(i), str(reason)) for i, reason in p["bad"]))
+            for p in record["pieces"]
+        )
+        height, width = record["size"]
+        size = (folder / _IMAGES).stat().st_size + status.st_size
+        return CacheEntry(folder, record["name"], record["root"], (height, width), pieces, size, status.st_mtime)
+    # Whatever is wrong with it, it can be made again.
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _write_index(path: Path, wanted: _Wanted, settings: dict[str, Any], pieces: Sequence[Piece]) -> None:
+    record = {
+        "format": _FORMAT,
+        "name": wanted.index.name,
+        "root": str(wanted.index.root),
+        **settings,
+        "pieces": [asdict(piece) for piece in pieces],
+    }
+    with path.open("w", encoding="utf-8") as file:
+        json.dump(record, file, ensure_ascii=True, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _move_into_place(temporary: Path, final: Path) -> None:
+    """Rename a finished entry; where another process was faster, its entry is as good."""
+    try:
+        temporary.rename(final)
+    except OSError:
+        if _read_entry(final) is not None:
+            return
+        shutil.rmtree(final, ignore_errors=True)
+        temporary.rename(final)
+
+
+def _create_array(file: IO[bytes], n: int, size: tuple[int, int]) -> np.memmap[Any, Any]:
+    """An array of `n` images in an empty open file, with room on the disk for all of it."""
+    shape = (n, *size, 3)
+    offset = _write_header(file, shape)
+    file.flush()
+    _reserve(file, offset + n * size[0] * size[1] * 3)
+    return np.memmap(file, dtype=np.uint8, mode="r+", offset=offset, shape=shape)
+
+
+def _reserve(file: IO[bytes], total: int) -> None:
+    """Complain of a full disk now: a mapped page that finds no room later ends the process without a word."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, total)
+    elif shutil.disk_usage(Path(file.name).parent).free < total:
+        raise OSError(28, "No space left on device")
+    else:
+        file.truncate(total)
+
+
+def _write_header(file: IO[bytes], shape: tuple[int, ...]) -> int:
+    """The head of a `.npy` file; returns its length, which does not depend on how many images there are."""
+    file.seek(0)
+    np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
+    return file.tell()
+
+
+def _cut_to(file: IO[bytes], rows: int, size: tuple[int, int]) -> None:
+    offset = _write_header(file, (rows, *size, 3))
+    file.flush()
+    file.truncate(offset + rows * size[0] * size[1] * 3)
+
+
+def _map(entry: CacheEntry) -> np.ndarray | None:
+    """All images of an entry, which cannot be deleted as long as the array lives; None if they cannot be used.
+
+    The lock is on the open file, of which the map keeps a copy. Writing to the array never reaches the file.
+    """
+    shape = (sum(piece.rows for piece in entry.pieces), *entry.size, 3)
+    try:
+        with (entry.folder / _IMAGES).open("rb") as file:
+            lock_shared(file)
+            if np.lib.format.read_magic(file) != (1, 0):
+                return None
+            found, fortran_order, dtype = np.lib.format.read_array_header_1_0(file)
+            offset = file.tell()
+            complete = os.fstat(file.fileno()).st_size == offset + int(np.prod(shape))
+            if (found, fortran_order, dtype, complete) != (shape, False, np.dtype(np.uint8), True):
+                return None
+            return np.memmap(file, dtype=np.uint8, mode="c", offset=offset, shape=shape)
+    except (OSError, ValueError):
+        return None
+
+
+def _copy_piece(known: tuple[CacheEntry, int] | None, positions: range, images: np.ndarray) -> bool:
+    """Take a piece from another entry; False when there is none or it has vanished."""
+    if known is None:
+        return False
+    entry, position = known
+    other = _map(entry)
+    if other is None or entry.pieces[position].rows != len(positions):
+        return False
+    first = entry.rows_before(position)
+    images[positions.start : positions.stop] = other[first : first + len(positions)]
+    _note_use(entry)
+    return True
+
+
+def _pieces(wanted: _Wanted, bad: dict[int, BadImageError]) -> list[Piece]:
+    pieces = []
+    for domain, (key, name) in enumerate(zip(wanted.keys, wanted.index.domain_names, strict=True)):
+        positions = wanted.index.positions_of(domain)
+        own = tuple((i - positions.start, bad[i].reason) for i in positions if i in bad)
+        pieces.append(Piece(key, name, len(positions) - len(own), own))
+    return pieces
+
+
+def _kept_and_skipped(index: ImageIndex, pieces: Sequence[Piece]) -> tuple[np.ndarray, list[tuple[str, str]]]:
+    kept, skipped = [], []
+    for domain, piece in enumerate(pieces):
+        positions = index.positions_of(domain)
+        reasons = dict(piece.bad)
+        kept += [i for i in positions if i - positions.start not in reasons]
+        skipped += [(index.sources[positions.start + i].path, reason) for i, reason in piece.bad]
+    return np.array(kept, dtype=np.int64), skipped
+
+
+def _note_use(entry: CacheEntry) -> None:
+    with suppress(OSError):  # a cache that may only be read
+        os.utime(entry.folder / _INDEX)
+
+
+@contextmanager
+def _disk_trouble(directory: Path) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise CacheUnavailableError(
+            f"{directory} cannot be written ({error.strerror or error}); set HOMEFOLD_CACHE to another folder."
+        ) from None

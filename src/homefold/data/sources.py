@@ -1,0 +1,260 @@
+"""One image wherever it lies (a file, a place inside a tar or zip, a row of an array), read without unpacking."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import struct
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple, Protocol, overload
+
+import numpy as np
+
+from homefold.data.images import BadImageError, Resize, decode_image, resize_images
+from homefold.errors import DataError
+
+__all__ = ["ArchiveImage", "ArrayImage", "ArrayImages", "FileImage", "ImageSource", "Stamp", "file_stamp"]
+
+_ZIP_LOCAL_HEADER = struct.Struct("<4s22xHH")
+
+
+class Stamp(NamedTuple):
+    """What tells whether an image is still the one that was decoded.
+
+    Args:
+        text: differs whenever the image's bytes may differ.
+        changed_ns: when they last changed, as far as the file system knows.
+    """
+
+    text: str
+    changed_ns: int
+
+
+class ImageSource(Protocol):
+    """An image that has not been decoded yet; every method may be called from several threads at once."""
+
+    @property
+    def path(self) -> str:
+        """Where it lies, for people."""
+
+    def stamp(self) -> Stamp:
+        """Its place, size and times, without reading it."""
+
+    def digest(self) -> str:
+        """A hash of its stored bytes; empty when they cannot be read."""
+
+    def pixels(self, *, size: tuple[int, int] | None, resize: Resize, max_megapixels: float) -> np.ndarray:
+        """`(height, width, 3)` uint8; raises `BadImageError`. The arguments are `decode_image`'s."""
+
+
+def file_stamp(path: Path) -> Stamp:
+    """The stamp of a whole file: its absolute path, size and times; a missing file has one too.
+
+    The time of the last change of the *entry* (ctime) is in it because tools that restore the time of the content, such
+    as `cp -p` and `rsync -t`, cannot restore that one.
+    """
+    name = os.path.abspath(path)
+    try:
+        status = os.stat(name)
+    except OSError as error:
+        return Stamp(f"{name}|{error.errno}", 0)
+    times = (status.st_mtime_ns, status.st_ctime_ns)
+    return Stamp(f"{name}|{status.st_size}|{times[0]}|{times[1]}", max(times))
+
+
+@dataclass(frozen=True, slots=True)
+class FileImage:
+    """An image file.
+
+    Args:
+        file: where it lies.
+    """
+
+    file: Path
+
+    @property
+    def path(self) -> str:
+        """The file's path."""
+        return str(self.file)
+
+    def stamp(self) -> Stamp:
+        """As in `ImageSource`."""
+        return file_stamp(self.file)
+
+    def digest(self) -> str:
+        """As in `ImageSource`."""
+        try:
+            return hashlib.blake2b(self.file.read_bytes(), digest_size=16).hexdigest()
+        except OSError:
+            return ""
+
+    def pixels(self, *, size: tuple[int, int] | None, resize: Resize, max_megapixels: float) -> np.ndarray:
+        """As in `ImageSource`."""
+        return decode_image(self.file, size=size, resize=resize, max_megapixels=max_megapixels)
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveImage:
+    """An image inside an uncompressed tar or a zip, found by its place in the file.
+
+    Every read opens the archive anew: no file position is shared between threads.
+
+    Args:
+        archive: the tar or zip.
+        archive_stamp: the archive's own, taken before its table was read.
+        member: its name inside.
+        offset: where its bytes begin; in a zip, where its local header does.
+        stored_bytes: how many bytes it takes up there.
+        in_zip: whether a zip's local header stands before the bytes.
+        deflated: whether the bytes are compressed.
+        checksum: CRC-32 of the unpacked bytes; None in a tar, which has none.
+    """
+
+    archive: Path
+    archive_stamp: Stamp
+    member: str
+    offset: int
+    stored_bytes: int
+    in_zip: bool = False
+    deflated: bool = False
+    checksum: int | None = None
+
+    @property
+    def path(self) -> str:
+        """The archive's path with the member's name behind it."""
+        return f"{self.archive}/{self.member}"
+
+    def stamp(self) -> Stamp:
+        """As in `ImageSource`; an archive that changed since its table was read is an error."""
+        now = file_stamp(self.archive)
+        if now != self.archive_stamp:
+            raise DataError(f"{self.archive} changed while it was being read; start again when it is complete.")
+        return Stamp(f"{now.text}|{self.member}|{self.offset}|{self.stored_bytes}|{self.checksum}", now.changed_ns)
+
+    def digest(self) -> str:
+        """As in `ImageSource`."""
+        try:
+            return hashlib.blake2b(self.content(), digest_size=16).hexdigest()
+        except BadImageError:
+            return ""
+
+    def pixels(self, *, size: tuple[int, int] | None, resize: Resize, max_megapixels: float) -> np.ndarray:
+        """As in `ImageSource`."""
+        content = io.BytesIO(self.content())
+        return decode_image(content, size=size, resize=resize, max_megapixels=max_megapixels, name=self.path)
+
+    def content(self) -> bytes:
+        """The member's bytes, unpacked; raises `BadImageError`."""
+        try:
+            with self.archive.open("rb") as file:
+                file.seek(self.offset)
+                if self.in_zip:
+                    self._skip_local_header(file)
+                content = file.read(self.stored_bytes)
+        except OSError as error:
+            raise BadImageError(self.path, f"cannot be read ({error.strerror or error})") from None
+        if len(content) < self.stored_bytes:
+            raise BadImageError(self.path, "is cut off: the archive ends before it does")
+        return self._unpacked(content)
+
+    def _skip_local_header(self, file: io.BufferedReader) -> None:
+        header = file.read(_ZIP_LOCAL_HEADER.size)
+        if len(header) < _ZIP_LOCAL_HEADER.size or header[:4] != b"PK\x03\x04":
+            raise BadImageError(self.path, "is damaged (the zip's header for it is not where it should be)")
+        _, name_bytes, extra_bytes = _ZIP_LOCAL_HEADER.unpack(header)
+        file.seek(name_bytes + extra_bytes, os.SEEK_CUR)
+
+    def _unpacked(self, content: bytes) -> bytes:
+        try:
+            unpacked = zlib.decompress(content, wbits=-zlib.MAX_WBITS) if self.deflated else content
+        except zlib.error as error:
+            raise BadImageError(self.path, f"is damaged ({error})") from None
+        if self.checksum is not None and zlib.crc32(unpacked) != self.checksum:
+            raise BadImageError(self.path, "is damaged (its checksum is wrong)")
+        return unpacked
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayImage:
+    """One image of an array that some file holds.
+
+    Args:
+        images: the array it stands in.
+        row: where.
+    """
+
+    images: ArrayImages
+    row: int
+
+    @property
+    def path(self) -> str:
+        """The file's path with the row behind it."""
+        return f"{self.images.file}[{self.images.key}{self.images.first + self.row}]"
+
+    def stamp(self) -> Stamp:
+        """As in `ImageSource`."""
+        of_file = self.images.stamp
+        return Stamp(f"{of_file.text}|{self.images.key}|{self.images.first + self.row}", of_file.changed_ns)
+
+    def digest(self) -> str:
+        """As in `ImageSource`."""
+        return hashlib.blake2b(np.ascontiguousarray(self.images.array[self.row]).data, digest_size=16).hexdigest()
+
+    def pixels(self, *, size: tuple[int, int] | None, resize: Resize, max_megapixels: float) -> np.ndarray:
+        """As in `ImageSource`."""
+        image = np.asarray(self.images.array[self.row])
+        colour = np.ascontiguousarray(
+            np.broadcast_to(image[..., None], (*image.shape, 3)) if image.ndim == 2 else image
+        )
+        return colour if size is None else resize_images(colour[None], size, resize)[0]
+
+
+class ArrayImages(Sequence[ArrayImage]):
+    """The images of an array, each one made when it is asked for; the array is read when its pixels are.
+
+    Args:
+        file: where the array lies.
+        n: how many images it has.
+        read: gives the array, `(n, height, width)` or `(n, height, width, 3)` uint8.
+        key: names the array inside the file, where there are several.
+        first: the file's row that is row 0 here.
+    """
+
+    def __init__(self, file: Path, n: int, read: Callable[[], np.ndarray], *, key: str = "", first: int = 0) -> None:
+        self.file, self.n, self.key, self.first = file, n, key, first
+        self._read = read
+
+    @property
+    def stamp(self) -> Stamp:
+        """The file's, taken anew."""
+        return file_stamp(self.file)
+
+    @cached_property
+    def array(self) -> np.ndarray:
+        """All images."""
+        array = self._read()
+        if len(array) != self.n or array.ndim not in (3, 4) or array.dtype != np.uint8:
+            raise DataError(
+                f"{self.file} was expected to hold {self.n} uint8 images of shape (height, width) or "
+                f"(height, width, 3); it holds {array.dtype} {array.shape}."
+            )
+        return array
+
+    def __len__(self) -> int:
+        return self.n
+
+    @overload
+    def __getitem__(self, row: int) -> ArrayImage: ...
+    @overload
+    def __getitem__(self, row: slice) -> Sequence[ArrayImage]: ...
+    def __getitem__(self, row: int | slice) -> ArrayImage | Sequence[ArrayImage]:
+        if isinstance(row, slice):
+            return [ArrayImage(self, i) for i in range(*row.indices(self.n))]
+        if not -self.n <= row < self.n:
+            raise IndexError(row)
+        return ArrayImage(self, row % self.n)
