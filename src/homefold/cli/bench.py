@@ -161,7 +161,7 @@ def _plan_text(summary: dict[str, Any]) -> str:
 def _print_table(command: BenchCommand, records: list[RunRecord]) -> None:
     """Mean accuracy over seeds, a row for each method and variation, a column for each target."""
     console = result_console()
-    groups: dict[tuple[str, ...], dict[str, list[RunRecord]]] = {}
+    groups: dict[tuple[str, str, str], dict[str, list[RunRecord]]] = {}
     targets = list(dict.fromkeys(record.target for record in records))
     for record in records:
         split = str(record.facts.get("split", ""))
@@ -170,8 +170,8 @@ def _print_table(command: BenchCommand, records: list[RunRecord]) -> None:
         groups.setdefault(row, {}).setdefault(record.target, []).append(record)
     title = f"Accuracy, {records[0].protocol}, selection {records[0].selection}" if records else None
     table = result_table("network", "method", "", *targets, title=title, numbers=len(targets))
-    for row, cells in groups.items():
-        table.add_row(*row, *(_cell(cells.get(target, [])) for target in targets))
+    for names, cells in groups.items():
+        table.add_row(*names, *(_cell(cells.get(target, [])) for target in targets))
     console.print(table)
     seconds = sum(record.seconds.get("run", 0.0) for record in records)
     console.print(f"{len(records)} runs, {show_seconds(seconds)} of work, in {command.out}/records.jsonl")

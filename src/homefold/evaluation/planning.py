@@ -26,17 +26,7 @@ from homefold.features import build_backbone
 from homefold.methods import Method, TaskKey, find_method
 from homefold.progress import ProgressReporter
 
-__all__ = [
-    "BenchData",
-    "Plan",
-    "Planner",
-    "Run",
-    "Unit",
-    "finished_runs",
-    "load_bench_data",
-    "make_plan",
-    "records_path",
-]
+__all__ = ["BenchData", "Plan", "Planner", "Run", "Unit", "finished_runs", "make_plan", "records_path"]
 
 
 class BenchData:
@@ -163,9 +153,7 @@ def finished_runs(out: Path | str) -> dict[str, RunRecord]:
     return {record.run: record for record in read_records(path)} if path.exists() else {}
 
 
-def load_bench_data(
-    options: BenchOptions, config: HomefoldConfig, reporter: ProgressReporter | None = None
-) -> DomainDataset:
+def _load(options: BenchOptions, config: HomefoldConfig, reporter: ProgressReporter | None = None) -> DomainDataset:
     """The dataset that is asked for, at the size that the configuration asks for."""
     name, root = _name_and_root(options.data or find_suite(options.suite).dataset)
     side = config.preprocessing.image_size
@@ -223,7 +211,7 @@ class Planner:
         """The dataset at the configuration's image size, loaded once."""
         side = config.preprocessing.image_size
         if side not in self._data:
-            dataset = self._given or load_bench_data(self.options, config, self._reporter)
+            dataset = self._given or _load(self.options, config, self._reporter)
             if dataset.image_size != (side, side):
                 raise DataError(f"{dataset.name} has images of {dataset.image_size} px; {side} × {side} px are needed.")
             if self.options.images_per_class:

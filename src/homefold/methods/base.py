@@ -140,7 +140,7 @@ class TrainedMethod(ABC):
     def answer(self, images: ImageSet) -> Answers:
         """Answers for images of any domain, in their order."""
 
-    def reset(self) -> None:
+    def reset(self) -> None:  # noqa: B027 - a stateless method has nothing to forget
         """Forget what earlier target images taught; called before every target."""
 
     def source_features(self) -> torch.Tensor | None:

@@ -33,17 +33,15 @@ class TrainingFeatures:
         config, source = task.config, task.source
         train, held_out = selection_split(source, config.features.held_out, config.seed)
         labels = torch.from_numpy(source.labels).to(task.device)
-        z, z_labels = features.source(), labels
-        rows = torch.from_numpy(train)
-        train_z, train_labels = z[rows], z_labels[rows]
+        z, rows, held = features.source(), torch.from_numpy(train), torch.from_numpy(held_out)
+        train_z, train_labels = z[rows], labels[rows]
         if task.adapt is not None:
             times = max(1, len(train) // len(task.adapt))
             train_z = torch.cat([train_z, features.adapt().repeat(times, 1)])
             few = torch.from_numpy(task.adapt.labels).to(task.device)
             train_labels = torch.cat([train_labels, few.repeat(times)])
-        held = torch.from_numpy(held_out)
         prepare = to_sphere if config.normalise_features else torch.Tensor.float
-        return TrainingFeatures(prepare(train_z), train_labels, prepare(z[held]), z_labels[held])
+        return TrainingFeatures(prepare(train_z), train_labels, prepare(z[held]), labels[held])
 
 
 def manifold_id(key: TaskKey) -> StageId:
