@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from homefold.config import HomefoldConfig, config_from_dict, config_to_dict, replace_settings
+from homefold.config import HomefoldConfig, config_from_dict, config_to_dict
 from homefold.errors import ConfigError, HomefoldError
 
 __all__ = [
@@ -81,9 +81,18 @@ def parse_settings(text: str) -> dict[str, Any]:
 
 
 def with_settings(config: HomefoldConfig, text: str) -> HomefoldConfig:
-    """`config` with what `text` says; a value of the wrong type gets a sentence."""
-    changed = replace_settings(config, parse_settings(text))
-    return config_from_dict(HomefoldConfig, config_to_dict(changed))
+    """`config` with what `text` says; an unknown name or a value of the wrong type gets a sentence."""
+    values = config_to_dict(config)
+    for name, value in parse_settings(text).items():
+        *parts, last = name.split(".")
+        place: Any = values
+        for part in parts:
+            place = place.get(part) if isinstance(place, dict) else None
+        if not isinstance(place, dict) or last not in place:
+            known = f"; there are {', '.join(place)}" if isinstance(place, dict) else ""
+            raise ConfigError(f"there is no setting {name!r}{known}.")
+        place[last] = value
+    return config_from_dict(HomefoldConfig, values)
 
 
 def candidates_for(config: HomefoldConfig, rule: str, texts: Sequence[str]) -> tuple[Candidate, ...]:
