@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny import TINY
+from tiny import TINY, die
 
 from homefold.data import DomainDataset
 from homefold.errors import ConfigError, DataError, TrainingDivergedError
+from homefold.evaluation import bench
 from homefold.evaluation.artifacts import artifact_path, read_artifact
 from homefold.evaluation.bench import run_bench
 from homefold.evaluation.options import BenchOptions
@@ -335,6 +337,17 @@ def test_several_processes_give_the_same_records_as_one(tiny, tiny_digits):
     assert sorted(seen) == sorted(record.run for record in side_by_side)
     alone = run_bench(replace(options, out=options.out.with_name("alone"), jobs=1), dataset=tiny_digits)
     assert [(r.run, r.accuracy) for r in side_by_side] == [(r.run, r.accuracy) for r in alone]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
+def test_a_process_that_dies_costs_its_own_runs_only(tiny, tiny_digits, monkeypatch):
+    monkeypatch.setattr(bench, "_work", die)
+    options = tiny(methods=("without-projection", "nearest"), targets=("street", "scan"), jobs=2)
+    seen = []
+    records = run_bench(options, dataset=tiny_digits, on_run=lambda run, record: seen.append(record.run))
+    assert [record.status for record in records] == ["failed"] * 4
+    assert records[0].error == "its process was ended by SIGKILL; perhaps memory ran out: give fewer --jobs."
+    assert sorted(seen) == sorted(record.run for record in records)
 
 
 class TestWhatMakesNoSense:

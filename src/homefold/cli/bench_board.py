@@ -58,10 +58,10 @@ class BenchBoard:
         self._left, self._jobs, self._began = list(remaining), jobs, time.monotonic()
         self._total, self._seconds = len(remaining), defaultdict[str, list[float]](list)
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
-            TextColumn("[dim]{task.fields[facts]}"),
+            TextColumn("{task.fields[facts]}", style="dim", markup=False),
             console=self.console,
             disable=not self.console.is_terminal,
         )

@@ -68,8 +68,9 @@ class Executor:
             return self._finished(run, trained)
         except HomefoldError as error:
             return failed_record(self.planner, run, str(error), self.device)
-        except (RuntimeError, ValueError, ArithmeticError, LookupError, TypeError, MemoryError) as error:
-            # A method's defect must not end a night of runs; a full disk or a broken pipe must.
+        except OSError:
+            raise  # a full disk or a closed pipe would fail every other run too
+        except Exception as error:  # a defect of one method must not end a night of runs
             return failed_record(self.planner, run, f"{type(error).__name__}: {error}", self.device)
 
     def _finished(self, run: Run, trained: dict[str, TrainedMethod]) -> RunRecord:
