@@ -161,28 +161,36 @@ def _plan_text(summary: dict[str, Any]) -> str:
 def _print_table(command: BenchCommand, records: list[RunRecord]) -> None:
     """Mean accuracy over seeds, a row for each method and variation, a column for each target."""
     console = result_console()
+    if records:
+        first = records[0]
+        console.print(f"Accuracy on {first.dataset}, {first.protocol}, selection {first.selection}", soft_wrap=True)
     groups: dict[tuple[str, str, str], dict[str, list[RunRecord]]] = {}
     targets = list(dict.fromkeys(record.target for record in records))
     for record in records:
-        split = str(record.facts.get("split", ""))
-        detail = [str(record.facts.get("variation", "")), "" if split == record.target else _without(split, record)]
-        row = (record.backbone, record.method, ", ".join(part for part in detail if part))
+        row = (record.backbone, record.method, _detail(record))
         groups.setdefault(row, {}).setdefault(record.target, []).append(record)
-    title = f"Accuracy, {records[0].protocol}, selection {records[0].selection}" if records else None
-    table = result_table("network", "method", "", *targets, title=title, numbers=len(targets))
+    shown = 3 if any(detail for _, _, detail in groups) else 2
+    columns = ("network", "method", "varied")[:shown]
+    table = result_table(*columns, *targets, numbers=len(targets))
     for names, cells in groups.items():
-        table.add_row(*names, *(_cell(cells.get(target, [])) for target in targets))
+        table.add_row(*names[:shown], *(_cell(cells.get(target, [])) for target in targets))
     console.print(table)
     seconds = sum(record.seconds.get("run", 0.0) for record in records)
-    console.print(f"{len(records)} runs, {show_seconds(seconds)} of work, in {command.out}/records.jsonl")
+    where = command.out / "records.jsonl"
+    console.print(f"{len(records)} runs, {show_seconds(seconds)} of work, in {where}", soft_wrap=True)
     for record in records:
         if record.status == "failed":
             note(f"failed: {record.method} on {record.target}, seed {record.seed}: {record.error}")
 
 
-def _without(split: str, record: RunRecord) -> str:
-    """The name of a split without the target's, which stands above the column."""
-    return split.removeprefix(f"{record.target}, ")
+def _detail(record: RunRecord) -> str:
+    """What tells this run from the method's others on the same target: the variation, and the split if it has a name.
+
+    The target's name stands above the column, so it is left out.
+    """
+    split = str(record.facts.get("split", ""))
+    part = "" if split == record.target else split.removeprefix(f"{record.target}, ")
+    return ", ".join(text for text in (str(record.facts.get("variation", "")), part) if text)
 
 
 def _cell(records: list[RunRecord]) -> str:

@@ -96,7 +96,9 @@ class BenchBoard:
         left = f"about {show_seconds(self.seconds_left())} left" if self._left else "all done"
         result = show_share(record.accuracy) if record.status == "finished" else f"failed: {record.error}"
         done = self._total - len(self._left)
-        self.console.print(f"[{done}/{self._total}] {run.title}: {result}  ({left})", markup=False, soft_wrap=True)
+        self.console.print(
+            f"[{done}/{self._total}] {run.title}: {result}  ({left})", markup=False, highlight=False, soft_wrap=True
+        )
         self._progress.update(self._overall, completed=done, facts=left)
 
     def seconds_left(self) -> float:

@@ -117,7 +117,7 @@ class DeepAllMethod(Method):
             needs_domain_labels=False,
             touches_target=False,
             stateless=True,
-            reference="empirical risk minimisation; the name after Li et al., ICCV 2017",
+            reference="Li et al., ICCV 2017",
             summary="A plain classifier on the pooled source domains.",
         )
 

@@ -12,9 +12,7 @@ from homefold.methods.home import HomeMethod
 
 __all__ = ["find_method", "list_methods", "register_method", "register_test_time_method"]
 
-_PAPER = (
-    "Pandey et al., Generalization on Unseen Domains via Inference-time Label-Preserving Target Projections, CVPR 2021"
-)
+_PAPER = "Pandey et al., CVPR 2021"
 
 _methods: dict[str, Method] = {}
 _wrappers: dict[str, Callable[[Method], TestTimeMethod]] = {}
