@@ -120,7 +120,7 @@ def _record(
         images=len(correct),
         seed=config.seed,
         protocol="leave-one-domain-out",
-        selection="held-out part of the source domains",
+        selection="source-validation",
         config=config_to_dict(config),
         hardware=hardware(model.device),
         versions=versions(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from homefold.projection import Projection, ProjectionConfig, project
 from homefold.projection.projector import preferred_tile
 from homefold.tiles import apply_in_tiles, steady_tile
 
-__all__ = ["FeatureModel", "fit_feature_model", "to_sphere"]
+__all__ = ["FeatureModel", "calibration_features", "fit_feature_model", "reconstructor", "to_sphere"]
 
 _CALIBRATION_ROWS = 512
 _CALIBRATION_QUANTILE = 0.95
@@ -97,16 +98,21 @@ class FeatureModel:
         reporter: ProgressReporter | None = None,
     ) -> Predictions:
         """Answers for raw features `(n, d)`; without projection C sees the features themselves."""
-        config = config or self.projection
-        prepared = self.prepare(z)
         if projected:
-            found = project(self.manifold, prepared, config, seed=self.seed, reporter=reporter)
-            off_manifold = (1 - found.similarity_after) / self.off_manifold_scale(config)
-        else:
-            ones = torch.ones(len(z), device=self.device)
-            zeros = torch.zeros(len(z), dtype=torch.long, device=self.device)
-            found = Projection(prepared, prepared[:, :0], ones, ones, zeros, zeros, ("none",))
-            off_manifold = ones * math.nan
+            return self.classify(self.project(z, config, reporter), config)
+        prepared = self.prepare(z)
+        ones = torch.ones(len(z), device=self.device)
+        zeros = torch.zeros(len(z), dtype=torch.long, device=self.device)
+        return self._answers(
+            Projection(prepared, prepared[:, :0], ones, ones, zeros, zeros, ("none",)), ones * math.nan
+        )
+
+    def classify(self, found: Projection, config: ProjectionConfig | None = None) -> Predictions:
+        """Answers for features that were projected with `config`, by default the model's own settings."""
+        off_manifold = (1 - found.similarity_after) / self.off_manifold_scale(config or self.projection)
+        return self._answers(found, off_manifold)
+
+    def _answers(self, found: Projection, off_manifold: torch.Tensor) -> Predictions:
         probabilities = torch.softmax(self.logits(found.features), dim=1)
         return Predictions(
             class_names=self.class_names,
@@ -185,12 +191,6 @@ def fit_feature_model(
             manifold_config, train, held_out, labels=train_labels, seed=seed, device=device, reporter=reporter
         )
         manifold.require_usable()
-
-        def reconstruct(z: torch.Tensor) -> torch.Tensor:
-            if manifold.has_encoder or not manifold.is_continuous:
-                return manifold.decode(manifold.encode(z))
-            return project(manifold, z, projection, seed=seed).features
-
         classifier = fit_classifier(
             classifier_config,
             train,
@@ -198,10 +198,28 @@ def fit_feature_model(
             held_out,
             held_out_labels,
             num_classes=len(class_names),
-            reconstruct=reconstruct,
+            reconstruct=reconstructor(manifold, projection, seed),
             seed=seed,
             device=device,
             reporter=reporter,
         )
+    return FeatureModel(manifold, classifier, projection, normalise, class_names, seed, calibration_features(held_out))
+
+
+def reconstructor(
+    manifold: Manifold, projection: ProjectionConfig, seed: int
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Brings prepared features `(n, d)` to the manifold: by its encoder, or by the search where it has none."""
+
+    def reconstruct(z: torch.Tensor) -> torch.Tensor:
+        if manifold.has_encoder or not manifold.is_continuous:
+            return manifold.decode(manifold.encode(z))
+        return project(manifold, z, projection, seed=seed).features
+
+    return reconstruct
+
+
+def calibration_features(held_out: torch.Tensor) -> torch.Tensor:
+    """Evenly spaced rows of the prepared held-out features `(m, d)`: enough to calibrate the off-manifold score."""
     step = max(1, math.ceil(len(held_out) / _CALIBRATION_ROWS))
-    return FeatureModel(manifold, classifier, projection, normalise, class_names, seed, held_out[::step].contiguous())
+    return held_out[::step].contiguous()

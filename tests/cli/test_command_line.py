@@ -17,7 +17,7 @@ import tyro
 from scene import Homefold
 
 import homefold as package
-from homefold.cli import app, data, demo, evaluate, fit, info, predict
+from homefold.cli import app, bench, data, demo, evaluate, fit, info, methods, predict
 from homefold.cli.commands import Command
 from homefold.config import HomefoldConfig
 from homefold.errors import DataError
@@ -28,6 +28,8 @@ EVERY_OPTIONS = [
     evaluate.EvaluateOptions,
     info.InfoOptions,
     demo.DemoOptions,
+    bench.BenchCommand,
+    methods.MethodsOptions,
     data.ListOptions,
     data.DescribeOptions,
     data.VerifyOptions,
@@ -38,7 +40,8 @@ def test_help_names_every_command_once_and_ends_with_examples(homefold: Homefold
     ended = homefold("--help")
     assert ended.code == 0
     commands = ended.out.split("commands:\n")[1].split("\n\n")[0].splitlines()
-    assert [line.split()[0] for line in commands] == ["fit", "predict", "evaluate", "info", "demo", "data"]
+    names = ["fit", "predict", "evaluate", "info", "demo", "bench", "methods", "data"]
+    assert [line.split()[0] for line in commands] == names
     assert "homefold predict model new-images/ --json" in ended.out.split("examples:")[1]
     assert max(map(len, ended.out.splitlines())) <= 100
     assert homefold("help") == homefold("-h") == ended

@@ -22,6 +22,8 @@ COMMANDS = {
     "evaluate": Command("measure accuracy with and without projection, side by side", "homefold.cli.evaluate"),
     "info": Command("show what a model is", "homefold.cli.info"),
     "demo": Command("train and answer on the embedded dataset; needs no images", "homefold.cli.demo"),
+    "bench": Command("run a table of the evaluation: methods × targets × seeds", "homefold.cli.bench"),
+    "methods": Command("list the methods that bench compares", "homefold.cli.methods"),
     "data": Command("list, describe and verify datasets", "homefold.cli.data"),
 }
 
@@ -86,7 +88,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _stopped(arguments: list[str], code: int) -> int:
-    advice = " Start the same command again to go on." if "fit" in arguments[:2] else ""
+    advice = " Start the same command again to go on." if {"fit", "bench"} & set(arguments[:2]) else ""
     print(f"\nStopped.{advice}", file=sys.stderr)
     return code
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from homefold.errors import DataError
+from homefold.evaluation.locking import locked
 from homefold.version import __version__
 
-__all__ = ["RunRecord", "append_record", "hardware", "read_records", "versions"]
+__all__ = ["RunRecord", "append_record", "code_commit", "hardware", "read_records", "versions"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class RunRecord:
         dataset: name of the data.
         target: the domain that was not trained on.
         method: what was run.
-        accuracy: share of target images answered rightly, 0 to 1.
+        accuracy: share of target images answered rightly, 0 to 1; None when the run failed.
         images: how many target images there were.
         seed: of the training.
         protocol: name of the protocol.
@@ -35,12 +38,20 @@ class RunRecord:
         hardware: what it ran on.
         versions: of the packages that decide the result.
         facts: anything else that was measured.
+        run: identifies the run; its artifact carries this name. Empty outside a benchmark.
+        status: `finished` or `failed`.
+        error: why it failed, as a sentence.
+        suite: the suite it belongs to.
+        preset: the settings it started from.
+        backbone: the network.
+        seconds: `training` (all stages it stands on, whoever trained them) and `inference_per_image`.
+        commit: of the code, where it ran in a git checkout.
     """
 
     dataset: str
     target: str
     method: str
-    accuracy: float
+    accuracy: float | None
     images: int
     seed: int
     protocol: str
@@ -49,6 +60,14 @@ class RunRecord:
     hardware: str
     versions: dict[str, str]
     facts: dict[str, Any] = field(default_factory=dict)
+    run: str = ""
+    status: Literal["finished", "failed"] = "finished"
+    error: str = ""
+    suite: str = ""
+    preset: str = ""
+    backbone: str = ""
+    seconds: dict[str, float] = field(default_factory=dict)
+    commit: str = ""
 
 
 def hardware(device: torch.device) -> str:
@@ -68,21 +87,62 @@ def versions() -> dict[str, str]:
     }
 
 
+@cache
+def code_commit() -> str:
+    """The commit of the git checkout that this code runs from, marked when files differ from it; empty elsewhere."""
+    folder = Path(__file__).parent
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=10)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    try:
+        # A package that merely lies inside somebody's repository (a virtual environment, say) is not tracked by it.
+        if not git("ls-files", "--error-unmatch", str(Path(__file__).resolve())):
+            return ""
+        commit = git("rev-parse", "HEAD")
+        return f"{commit} with changes" if git("status", "--porcelain", "--", str(folder)) else commit
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
 def append_record(path: Path | str, record: RunRecord) -> None:
-    """Append one line with a single write, so that processes sharing the file do not tear each other's lines."""
+    """Append one line, so that processes sharing the file do not tear each other's lines.
+
+    The rest of a line that a crash cut short is removed first: the new line must not be glued to it.
+    """
     line = (json.dumps(asdict(record), ensure_ascii=False, allow_nan=False) + "\n").encode()
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        os.write(descriptor, line)
-        os.fsync(descriptor)
+        with locked(descriptor):
+            end = _end_of_whole_lines(descriptor)
+            os.ftruncate(descriptor, end)
+            written = os.write(descriptor, line)
+            if written < len(line):
+                os.ftruncate(descriptor, end)
+                raise OSError(28, "No space left on device", str(path))
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
+def _end_of_whole_lines(descriptor: int) -> int:
+    """Where the last newline of a file ends."""
+    end = os.lseek(descriptor, 0, os.SEEK_END)
+    while end > 0:
+        start = max(0, end - 4096)
+        os.lseek(descriptor, start, os.SEEK_SET)
+        found = os.read(descriptor, end - start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
+    return 0
+
+
 def read_records(path: Path | str) -> list[RunRecord]:
     """Every whole record of a file; a last line that a crash cut short is left out, any other bad line is an error."""
-    lines = Path(path).read_text(encoding="utf-8").split("\n")
+    lines = Path(path).read_text(encoding="utf-8", errors="replace").split("\n")
     records = []
     for number, line in enumerate(lines, 1):
         if not line:

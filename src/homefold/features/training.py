@@ -80,6 +80,7 @@ def train_features(
     checkpoint: Path | None = None,
     reporter: ProgressReporter | None = None,
     on_epoch: Callable[[dict[str, float]], None] | None = None,
+    objective_state: dict[str, torch.Tensor] | None = None,
 ) -> TrainedFeatures:
     """Train `net` on `dataset[train]`, keeping the state that does best on `dataset[held_out]`.
 
@@ -95,6 +96,7 @@ def train_features(
         checkpoint: file to keep the state in after an epoch; read first if it exists.
         reporter: shows a bar.
         on_epoch: called with each finished epoch's figures.
+        objective_state: of an earlier training's objective, to go on from when fine-tuning.
     """
     with isolated_seed(seed, "objective"):
         objective = Objective(
@@ -107,6 +109,8 @@ def train_features(
             bias=config.pair_bias,
             balanced_pairs=config.balanced_pairs,
         )
+    if objective_state is not None:
+        objective.load_state_dict(objective_state)
     run = _Run(config, net, objective, dataset, train, held_out, seed, device)
     if checkpoint is not None and checkpoint.exists():
         run.restore(read_state(checkpoint))

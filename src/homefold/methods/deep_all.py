@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import time
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,10 +14,22 @@ from homefold.data.dataset import DomainDataset
 from homefold.data.splits import holdout_split
 from homefold.device import resolve_device
 from homefold.errors import ConfigError
+from homefold.evaluation.stage_store import Stage, StageId
 from homefold.features import TrainedFeatures, build_feature_net, extract_features, train_features
+from homefold.methods.base import (
+    Answers,
+    ImageSet,
+    Method,
+    MethodInfo,
+    TaskKey,
+    TrainedMethod,
+    TrainingTask,
+    plain_predictions,
+)
+from homefold.methods.feature_stage import FeatureStage, features_id, train_feature_stage
 from homefold.progress import ProgressReporter
 
-__all__ = ["DeepAll", "deep_all_config"]
+__all__ = ["DeepAll", "DeepAllMethod", "deep_all_config"]
 
 
 def deep_all_config(config: HomefoldConfig) -> HomefoldConfig:
@@ -88,3 +102,66 @@ class DeepAll:
     def score(self, dataset: DomainDataset) -> float:
         """Accuracy on `dataset`."""
         return float((self.predict_proba(dataset.images).argmax(axis=1) == dataset.labels).mean())
+
+
+@dataclass(frozen=True)
+class DeepAllMethod(Method):
+    """Deep All as the benchmark drives it: its features serve the ablation without f."""
+
+    @property
+    def info(self) -> MethodInfo:
+        return MethodInfo(
+            name="deep-all",
+            title="Deep All",
+            year=2017,
+            needs_domain_labels=False,
+            touches_target=False,
+            stateless=True,
+            reference="Li et al., ICCV 2017",
+            summary="A plain classifier on the pooled source domains.",
+        )
+
+    def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
+        return deep_all_config(config)
+
+    def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
+        base = (features_id(replace(key, adapt="")),) if key.adapt else ()
+        return (*base, features_id(key))
+
+    def train(self, task: TrainingTask) -> TrainedMethod:
+        return TrainedDeepAll(task, train_feature_stage(task))
+
+
+class TrainedDeepAll(TrainedMethod):
+    """Answers by the linear layer that was trained with the features.
+
+    Args:
+        task: what it was trained on.
+        features: stage 1 under cross entropy.
+    """
+
+    def __init__(self, task: TrainingTask, features: FeatureStage) -> None:
+        self._features, self._class_names = features, task.source.class_names
+        state = features.stage.state["objective"]
+        weight = state["classifier.weight"]
+        self._layer = torch.nn.Linear(weight.shape[1], weight.shape[0])
+        self._layer.load_state_dict({"weight": weight, "bias": state["classifier.bias"]})
+        self._layer.to(task.device).requires_grad_(False)
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        return self._features.stages
+
+    def answer(self, images: ImageSet) -> Answers:
+        z, seconds = self._features.of(images)
+        began = time.perf_counter()
+        probabilities = torch.softmax(self._layer(z), dim=1).cpu().numpy()
+        seconds += time.perf_counter() - began
+        return Answers(plain_predictions(self._class_names, probabilities), seconds, z)
+
+    def source_features(self) -> torch.Tensor:
+        return self._features.source()
+
+    def facts(self) -> dict[str, Any]:
+        report = self._features.report
+        return {"features": {name: value for name, value in report.items() if name != "history"}}

@@ -1,0 +1,204 @@
+"""`homefold bench`: a whole table of the evaluation; stop it at any moment, start it again, and it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from homefold.cli.bench_board import BenchBoard, show_seconds
+from homefold.cli.output import fact_table, note, print_json, result_console, result_table, show_share
+from homefold.cli.parsing import DebugFlag, DeviceFlag, JsonFlag, Names, Switch, flatten, parse
+from homefold.progress import RichReporter
+
+if TYPE_CHECKING:
+    from homefold.evaluation.options import BenchOptions
+    from homefold.evaluation.records import RunRecord
+
+__all__ = ["BenchCommand", "run"]
+
+SuiteName = Literal[
+    "pacs",
+    "vlcs",
+    "office-home",
+    "digits-dg",
+    "digits-mini",
+    "samplers",
+    "ablation",
+    "single-source",
+    "scarce",
+    "few-shot",
+    "cifar10-c",
+    "beta",
+    "stopping",
+]
+
+
+@dataclass(frozen=True)
+class BenchCommand:
+    """Run a suite of the evaluation: every method on every target with every seed, one record each.
+
+    Finished runs and trained stages lie in RUNS: the same command, started again after a stop, repeats none of them.
+    Runs that failed are tried again.
+
+    Example: homefold bench digits-mini --preset quick --seeds 2 --out runs
+    """
+
+    suite: Annotated[SuiteName, tyro.conf.Positional]
+    """Which table: a dataset's, or one of the analyses, which run on any dataset that fits."""
+    out: Annotated[Path, tyro.conf.arg(metavar="RUNS")]
+    """The folder for records, artifacts and trained stages; several suites may share it."""
+    data: Annotated[str, tyro.conf.arg(metavar="DATA", help_behavior_hint="(default: the suite's own dataset)")] = ""
+    """A dataset's name, NAME:PATH for one that needs files, or a folder DATA/domain/class/image."""
+    methods: Annotated[Names, tyro.conf.arg(metavar="METHOD …", help_behavior_hint="(default: the suite's)")] = ()
+    """Which methods to run (homefold methods lists them)."""
+    targets: Annotated[Names, tyro.conf.arg(metavar="DOMAIN …", help_behavior_hint="(default: all)")] = ()
+    """Which domains to test on."""
+    sources: Annotated[Names, tyro.conf.arg(metavar="DOMAIN …", help_behavior_hint="(default: all)")] = ()
+    """Only what trains on exactly these domains."""
+    seeds: int = 5
+    """Independent runs: trainings with the seeds 0, 1, …"""
+    preset: Literal["paper", "default", "quick"] = "default"
+    """paper (the text to the letter), default (what serves users best) or quick (a small network, minutes)."""
+    backbone: Annotated[Names, tyro.conf.arg(metavar="NAME …", help_behavior_hint="(default: the suite's)")] = ()
+    """Which networks to run with."""
+    weights: Annotated[str, tyro.conf.arg(metavar="WEIGHTS", help_behavior_hint="(default: the preset's)")] = ""
+    """Where a pretrained network starts: auto, torchvision, a file, or none."""
+    device: DeviceFlag = "auto"
+    jobs: int = 1
+    """Processes side by side; each takes a source and a seed, and so trains nothing twice."""
+    selection: Literal["source-validation", "last", "leave-one-source-out", "oracle"] = "source-validation"
+    """How settings are chosen: source-validation (as the paper), last (epoch), leave-one-source-out (among the
+    candidates, by leaving each source out in turn) or oracle (among them, by looking at the target; marked as such)."""
+    candidates: Annotated[
+        Names, tyro.conf.arg(metavar="'NAME=VALUE …' …", help_behavior_hint="(default: three learning rates)")
+    ] = ()
+    """What leave-one-source-out and oracle choose among, each a quoted list of settings."""
+    set: Annotated[Names, tyro.conf.arg(metavar="NAME=VALUE …", help_behavior_hint="")] = ()
+    """Settings to change, such as features.epochs=60."""
+    images_per_class: Annotated[int, tyro.conf.arg(help_behavior_hint="(default: all)")] = 0
+    """Use only the first so many images of each domain and class, for trying things out."""
+    plan: Switch = False
+    """Only show what there would be to do."""
+    json: JsonFlag = False
+    debug: DebugFlag = False
+
+    def options(self) -> BenchOptions:
+        """What the library is asked for."""
+        from homefold.evaluation.options import BenchOptions
+
+        return BenchOptions(
+            suite=self.suite,
+            out=self.out,
+            data=self.data,
+            methods=flatten(self.methods),
+            targets=flatten(self.targets),
+            sources=flatten(self.sources),
+            seeds=self.seeds,
+            preset=self.preset,
+            backbones=flatten(self.backbone),
+            weights=self.weights,
+            device=self.device,
+            jobs=self.jobs,
+            selection=self.selection,
+            candidates=flatten(self.candidates),
+            settings=flatten(self.set),
+            images_per_class=self.images_per_class,
+        )
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Plan, show the plan, do it, show the table; 1 when a run failed."""
+    command = parse(BenchCommand, "bench", arguments)
+    from homefold.evaluation.bench import run_bench  # imports torch, which --help does not need
+    from homefold.evaluation.planning import Planner, make_plan
+
+    options = command.options()
+    planner = Planner(options, reporter=RichReporter())
+    plan = make_plan(planner)
+    summary = plan.summary()
+    if command.plan:
+        _show_plan(command, summary)
+        return 0
+    note(_plan_text(summary))
+    with BenchBoard(plan.remaining, options.jobs) as board:
+        records = run_bench(options, plan=plan, planner=planner, reporter=board, on_run=board.on_run)
+    if command.json:
+        print_json({"plan": summary, "records": [asdict(record) for record in records]})
+    else:
+        _print_table(command, records)
+    return 1 if any(record.status == "failed" for record in records) else 0
+
+
+def _show_plan(command: BenchCommand, summary: dict[str, Any]) -> None:
+    if command.json:
+        print_json(summary)
+    else:
+        result_console().print(fact_table(_plan_facts(summary)))
+
+
+def _plan_facts(summary: dict[str, Any]) -> dict[str, str]:
+    failed = f", {summary['failed_before']} of them failed before" if summary["failed_before"] else ""
+    kinds = ", ".join(
+        f"{counts['needed']} {kind} ({counts['done']} done)" for kind, counts in summary["trainings"].items()
+    )
+    return {
+        "Suite": f"{summary['suite']} on {summary['dataset']}",
+        "Protocol": f"{summary['protocol']}: {summary['description']}",
+        "Selection": summary["selection"],
+        "Runs": f"{summary['runs']}: {summary['done']} done, {summary['to_do']} to do{failed}",
+        "Trainings": f"{summary['trainings_to_do']} to do: {kinds}",
+    }
+
+
+def _plan_text(summary: dict[str, Any]) -> str:
+    return "\n".join(f"{name:<10} {value}" for name, value in _plan_facts(summary).items())
+
+
+def _print_table(command: BenchCommand, records: list[RunRecord]) -> None:
+    """Mean accuracy over seeds, a row for each method and variation, a column for each target."""
+    console = result_console()
+    if records:
+        first = records[0]
+        console.print(f"Accuracy on {first.dataset}, {first.protocol}, selection {first.selection}", soft_wrap=True)
+    groups: dict[tuple[str, str, str], dict[str, list[RunRecord]]] = {}
+    targets = list(dict.fromkeys(record.target for record in records))
+    for record in records:
+        row = (record.backbone, record.method, _detail(record))
+        groups.setdefault(row, {}).setdefault(record.target, []).append(record)
+    shown = 3 if any(detail for _, _, detail in groups) else 2
+    columns = ("network", "method", "varied")[:shown]
+    table = result_table(*columns, *targets, numbers=len(targets))
+    for names, cells in groups.items():
+        table.add_row(*names[:shown], *(_cell(cells.get(target, [])) for target in targets))
+    console.print(table)
+    seconds = sum(record.seconds.get("run", 0.0) for record in records)
+    where = command.out / "records.jsonl"
+    console.print(f"{len(records)} runs, {show_seconds(seconds)} of work, in {where}", soft_wrap=True)
+    for record in records:
+        if record.status == "failed":
+            note(f"failed: {record.method} on {record.target}, seed {record.seed}: {record.error}")
+
+
+def _detail(record: RunRecord) -> str:
+    """What tells this run from the method's others on the same target: the variation, and the split if it has a name.
+
+    The target's name stands above the column, so it is left out.
+    """
+    split = str(record.facts.get("split", ""))
+    part = "" if split == record.target else split.removeprefix(f"{record.target}, ")
+    return ", ".join(text for text in (str(record.facts.get("variation", "")), part) if text)
+
+
+def _cell(records: list[RunRecord]) -> str:
+    if not records:
+        return "–"
+    values = [record.accuracy for record in records if record.accuracy is not None]
+    failed = len(records) - len(values)
+    if not values:
+        return "failed"
+    shown = show_share(sum(values) / len(values))
+    return f"{shown} ({failed} failed)" if failed else shown

@@ -1,0 +1,160 @@
+"""The benchmark: plan, do what is not done, side by side if asked; stop it anywhere, start it again, and it goes on."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+
+import torch
+
+from homefold.data.dataset import DomainDataset
+from homefold.device import resolve_device
+from homefold.evaluation.execution import Executor, failed_record
+from homefold.evaluation.options import BenchOptions
+from homefold.evaluation.planning import Plan, Planner, Run, Unit, finished_runs, make_plan, records_path
+from homefold.evaluation.records import RunRecord, append_record
+from homefold.progress import ProgressReporter
+
+__all__ = ["Watcher", "run_bench"]
+
+Watcher = Callable[[Run, RunRecord], None]
+"""Is told each run as it ends."""
+
+
+def run_bench(
+    options: BenchOptions,
+    *,
+    dataset: DomainDataset | None = None,
+    plan: Plan | None = None,
+    planner: Planner | None = None,
+    reporter: ProgressReporter | None = None,
+    on_run: Watcher | None = None,
+) -> list[RunRecord]:
+    """Do every run that has no record of success yet, and return the records of all runs that were asked for.
+
+    Args:
+        options: what is asked for.
+        dataset: in place of `options.data`, when it is in memory already.
+        plan: made by `make_plan` from `planner`, when it was shown before.
+        planner: of these options.
+        reporter: is told what each stage does, when there is one process.
+        on_run: is told each run as it ends.
+    """
+    planner = planner or Planner(options, dataset, reporter)
+    plan = plan or make_plan(planner)
+    resolve_device(options.device)  # complains before processes are started
+    tell = on_run or (lambda run, record: None)
+    units = plan.remaining_units()
+    if options.jobs == 1:
+        executor = Executor(planner, reporter)
+        for unit in units:
+            for run, record in executor.do_unit(unit):
+                tell(run, record)
+    elif units:
+        _Crew(planner, dataset, plan, tell).do(units)
+    records = finished_runs(options.out)
+    return [records[run.id] for run in plan.runs if run.id in records]
+
+
+class _Crew:
+    """Several processes, each of which does one unit and ends; one that dies costs its unit's runs and no more."""
+
+    def __init__(self, planner: Planner, dataset: DomainDataset | None, plan: Plan, tell: Watcher) -> None:
+        self.planner, self.dataset, self.tell = planner, dataset, tell
+        self.runs = {run.id: run for run in plan.runs}
+        self.places = {unit.runs[0].id: index for index, unit in enumerate(plan.units)}
+        self.first = {run.id: unit.runs[0].id for unit in plan.units for run in unit.runs}
+        self.context = multiprocessing.get_context("spawn")
+
+    def do(self, units: tuple[Unit, ...]) -> None:
+        waiting = list(reversed(units))
+        working: dict[Connection, tuple[BaseProcess, Unit, set[str]]] = {}
+        try:
+            while waiting or working:
+                while waiting and len(working) < self.planner.options.jobs:
+                    unit = waiting.pop()
+                    connection, process = self._start(unit)
+                    working[connection] = (process, unit, set())
+                for ready in wait(list(working)):
+                    assert isinstance(ready, Connection)
+                    self._listen(ready, working)
+        finally:
+            for process, _, _ in working.values():
+                process.terminate()
+            for process, _, _ in working.values():
+                process.join()
+
+    def _start(self, unit: Unit) -> tuple[Connection, BaseProcess]:
+        ours, theirs = self.context.Pipe(duplex=False)
+        place = self.places[self.first[unit.runs[0].id]]
+        arguments = (theirs, self.planner.options, self.dataset, place, frozenset(run.id for run in unit.runs))
+        process = self.context.Process(target=_work, args=arguments, name=unit.runs[0].title)
+        process.start()
+        theirs.close()
+        return ours, process
+
+    def _listen(self, connection: Connection, working: dict[Connection, tuple[BaseProcess, Unit, set[str]]]) -> None:
+        process, unit, heard = working[connection]
+        try:
+            record: RunRecord = connection.recv()
+        except EOFError:
+            connection.close()
+            process.join()
+            del working[connection]
+            self._account_for(process, unit, heard)
+            return
+        heard.add(record.run)
+        self.tell(self.runs[record.run], record)
+
+    def _account_for(self, process: BaseProcess, unit: Unit, heard: set[str]) -> None:
+        """Record as failed what a process left undone when it ended."""
+        written = finished_runs(self.planner.options.out)
+        device = resolve_device(self.planner.options.device)
+        for run in unit.runs:
+            if run.id in heard:
+                continue
+            record = written.get(run.id)
+            if record is None or record.status != "finished":
+                record = failed_record(self.planner, run, _how_it_ended(process.exitcode), device)
+                append_record(records_path(self.planner.options.out), record)
+            self.tell(run, record)
+
+
+def _how_it_ended(code: int | None) -> str:
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name
+        hint = "; perhaps memory ran out: give fewer --jobs" if name == "SIGKILL" else ""
+        return f"its process was ended by {name}{hint}."
+    return f"its process ended with exit code {code} before the run was done; its own message stands above."
+
+
+def _work(
+    connection: Connection, options: BenchOptions, dataset: DomainDataset | None, place: int, ids: frozenset[str]
+) -> None:
+    """Do the runs with these ids of the unit at `place`, in a process of its own; tell each record."""
+    _end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C and ends us
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) // options.jobs))
+    planner = Planner(options, dataset)
+    unit = planner.units()[place]
+    left = Unit(tuple(run for run in unit.runs if run.id in ids))
+    for _, record in Executor(planner).do_unit(left):
+        connection.send(record)
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent ends, however it ends: nobody would hear it any more."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -1,0 +1,218 @@
+"""Doing runs: train on the source, answer for the target, keep the artifact, then the record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import torch
+
+from homefold.config import HomefoldConfig, config_to_dict
+from homefold.data.dataset import DomainDataset
+from homefold.device import resolve_device
+from homefold.errors import HomefoldError
+from homefold.evaluation.artifacts import artifact_arrays, artifact_path, write_artifact
+from homefold.evaluation.planning import BenchData, Planner, Run, Unit, records_path
+from homefold.evaluation.protocols import source_dataset
+from homefold.evaluation.records import RunRecord, append_record, code_commit, hardware, versions
+from homefold.evaluation.selection import Candidate, Choice, choose
+from homefold.evaluation.stage_store import StageStore
+from homefold.files import plain_json
+from homefold.methods import Answers, ImageSet, TaskKey, TrainedMethod, TrainingTask
+from homefold.progress import ProgressReporter, SilentReporter
+
+__all__ = ["Executor", "failed_record"]
+
+_MOST_TARGETS_WITH_FEATURES = 20
+
+
+class Executor:
+    """Does the runs of a plan in this process.
+
+    Args:
+        planner: holds the data and the options.
+        reporter: is told what each stage does.
+    """
+
+    def __init__(self, planner: Planner, reporter: ProgressReporter | None = None) -> None:
+        self.planner, self.options = planner, planner.options
+        self.device = resolve_device(self.options.device)
+        self.reporter = reporter or SilentReporter()
+        self.store = StageStore(self.options.out / "stages")
+
+    def do_unit(self, unit: Unit) -> Iterator[tuple[Run, RunRecord]]:
+        """Do all runs of a unit, one record each, already written when it is yielded."""
+        sharing = groupby(unit.runs, key=lambda run: (run.method_name, run.variation.name))
+        for _, runs in sharing:
+            trained: dict[str, TrainedMethod] = {}
+            for run in runs:
+                began = time.perf_counter()
+                record = self._do(run, trained)
+                record = replace(record, seconds={**record.seconds, "run": time.perf_counter() - began})
+                append_record(records_path(self.options.out), record)
+                yield run, record
+
+    def _do(self, run: Run, trained: dict[str, TrainedMethod]) -> RunRecord:
+        """Try the run; whatever goes wrong becomes a record of its failure.
+
+        Args:
+            run: what to do.
+            trained: what the same method was trained to before, by chosen settings, for other targets.
+        """
+        self.reporter.message(f"{run.title}")
+        try:
+            return self._finished(run, trained)
+        except HomefoldError as error:
+            return failed_record(self.planner, run, str(error), self.device)
+        except OSError:
+            raise  # a full disk or a closed pipe would fail every other run too
+        except Exception as error:  # a defect of one method must not end a night of runs
+            return failed_record(self.planner, run, f"{type(error).__name__}: {error}", self.device)
+
+    def _finished(self, run: Run, trained: dict[str, TrainedMethod]) -> RunRecord:
+        data = self.planner.data(run.config)
+        choice = self._choose(run, data)
+        candidate = choice.candidate if choice else run.candidates[0]
+        if candidate.settings not in trained:
+            trained[candidate.settings] = run.method.train(self._task(run, data, candidate.config))
+        method = trained[candidate.settings]
+        target = data.dataset.subset(run.target.indices)
+        answers = self._ask(method, data, run.target.indices)
+        correct = answers.predictions.indices == target.labels
+        self._keep(run, data, method, answers, target)
+        projected = answers.projected is not None
+        facts: dict[str, Any] = {
+            **run.target.facts,
+            **run.variation.facts,
+            **method.facts(),
+            "held_out": _held_out_rule(data, run),
+            "mean_iterations": float(answers.predictions.iterations.mean()) if projected else None,
+            "accuracy_before_projection": _accuracy(answers.before, target) if answers.before is not None else None,
+            "stages": {stage.id.name: {"seconds": stage.seconds} for stage in method.stages},
+        }
+        if choice is not None:
+            facts["selection"] = choice.as_dict()
+        return replace(
+            _blank_record(self.planner, run, candidate.config, self.device),
+            accuracy=float(correct.mean()),
+            images=len(correct),
+            facts=plain_json({**_common_facts(self.planner, run), **facts}),
+            seconds={
+                "training": method.training_seconds,
+                "inference_per_image": answers.seconds / max(1, len(correct)),
+            },
+        )
+
+    def _task(self, run: Run, data: BenchData, config: HomefoldConfig) -> TrainingTask:
+        return self._task_on(data, run.split.source, config, run.split.adapt)
+
+    def _task_on(
+        self, data: BenchData, source: np.ndarray, config: HomefoldConfig, adapt: np.ndarray | None = None
+    ) -> TrainingTask:
+        """A training on the images at `source`, which are copied out: nothing else can be reached from it."""
+        few = adapt is not None and len(adapt) > 0
+        return TrainingTask(
+            key=TaskKey(data.keys.of_labelled(source), config, data.keys.of_labelled(adapt) if few else ""),  # type: ignore[arg-type]
+            source=source_dataset(data.dataset, source),
+            device=self.device,
+            stages=self.store,
+            reporter=self.reporter,
+            adapt=source_dataset(data.dataset, adapt) if few else None,  # type: ignore[arg-type]
+        )
+
+    def _ask(self, method: TrainedMethod, data: BenchData, indices: np.ndarray) -> Answers:
+        method.reset()
+        return method.answer(ImageSet(data.dataset.images[indices], data.keys.of_images(indices)))
+
+    def _choose(self, run: Run, data: BenchData) -> Choice | None:
+        if len(run.candidates) == 1:
+            return None
+        if self.options.selection == "oracle":
+
+            def on_target(candidate: Candidate, _: str) -> float:
+                method = run.method.train(self._task(run, data, candidate.config))
+                return self._accuracy_of(method, data, run.target.indices)
+
+            return choose(run.candidates, [run.target.name], on_target)
+        parts = self.planner.all_but_one(run)
+
+        def on_left_out_source(candidate: Candidate, name: str) -> float:
+            others, own = parts[name]
+            method = run.method.train(self._task_on(data, others, candidate.config))
+            return self._accuracy_of(method, data, own)
+
+        return choose(run.candidates, list(parts), on_left_out_source)
+
+    def _accuracy_of(self, method: TrainedMethod, data: BenchData, indices: np.ndarray) -> float:
+        answers = self._ask(method, data, indices)
+        return float((answers.predictions.indices == data.dataset.labels[indices]).mean())
+
+    def _keep(self, run: Run, data: BenchData, method: TrainedMethod, answers: Answers, target: DomainDataset) -> None:
+        few_targets = len(run.split.targets) <= _MOST_TARGETS_WITH_FEATURES
+        arrays = artifact_arrays(
+            answers,
+            source_dataset(data.dataset, run.split.source),
+            method.source_features() if few_targets else None,
+            target,
+            seed=run.seed,
+            with_features=few_targets,
+        )
+        write_artifact(artifact_path(self.options.out, run.id), arrays)
+
+
+def _accuracy(predictions: Any, target: DomainDataset) -> float:
+    return float((predictions.indices == target.labels).mean())
+
+
+def _held_out_rule(data: BenchData, run: Run) -> str:
+    splits = data.dataset.splits
+    if splits and any(splits[index] == "val" for index in run.split.source):
+        return "the official validation images of the sources"
+    return f"{run.config.features.held_out:.0%} of each source domain and class, drawn with the seed"
+
+
+def _common_facts(planner: Planner, run: Run) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "split": run.split.name,
+        **run.split.facts,
+        "variation": run.variation.name,
+        "method": run.method.settings(),
+        "source_images": len(run.split.source),
+    }
+    if planner.options.images_per_class:
+        facts["images_per_class"] = planner.options.images_per_class
+    return facts
+
+
+def _blank_record(planner: Planner, run: Run, config: HomefoldConfig, device: torch.device) -> RunRecord:
+    options = planner.options
+    return RunRecord(
+        dataset=planner.data(run.config).dataset.name,
+        target=run.target.name,
+        method=run.method_name,
+        accuracy=None,
+        images=len(run.target.indices),
+        seed=run.seed,
+        protocol=planner.suite.protocol.name,
+        selection=options.selection,
+        config=plain_json(config_to_dict(config)),
+        hardware=hardware(device),
+        versions=versions(),
+        run=run.id,
+        suite=planner.suite.name,
+        preset=options.preset,
+        backbone=run.backbone,
+        commit=code_commit(),
+    )
+
+
+def failed_record(planner: Planner, run: Run, error: str, device: torch.device) -> RunRecord:
+    """The record of a run that came to nothing, and why."""
+    facts = {**_common_facts(planner, run), **run.target.facts, **run.variation.facts}
+    return replace(
+        _blank_record(planner, run, run.config, device), status="failed", error=error, facts=plain_json(facts)
+    )

@@ -1,0 +1,58 @@
+"""What a benchmark is asked to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from homefold.errors import ConfigError
+
+__all__ = ["BenchOptions"]
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """A suite on a dataset, and which part of it.
+
+    Args:
+        suite: its name.
+        data: a dataset's name, `name:path`, or a folder; empty for the dataset that the suite is meant for.
+        out: folder of records, artifacts and stages.
+        methods: which to run; empty for the suite's.
+        targets: which domains to test on; empty for all.
+        sources: only splits that train on exactly these domains; empty for all.
+        seeds: how many independent runs: seeds 0, 1, …
+        preset: `paper`, `default` or `quick`.
+        backbones: empty for the suite's.
+        weights: where a pretrained backbone starts; empty for the preset's.
+        device: where to compute.
+        jobs: processes side by side.
+        selection: name of the selection rule.
+        candidates: settings for the rules that choose among several, `name=value …` each.
+        settings: changes to the configuration, `name=value` each.
+        images_per_class: use only so many images of each domain and class; 0 for all.
+    """
+
+    suite: str
+    out: Path
+    data: str = ""
+    methods: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    seeds: int = 5
+    preset: str = "default"
+    backbones: tuple[str, ...] = ()
+    weights: str = ""
+    device: str = "auto"
+    jobs: int = 1
+    selection: str = "source-validation"
+    candidates: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    images_per_class: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("seeds", "jobs"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
+        if self.images_per_class < 0:
+            raise ConfigError(f"images_per_class must not be negative; got {self.images_per_class}.")

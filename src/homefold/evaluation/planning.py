@@ -1,0 +1,360 @@
+"""From what is asked for to the list of runs, before any training: what there is to do, and what is done already."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from homefold.config import HomefoldConfig, config_to_dict, replace_settings
+from homefold.data.dataset import DomainDataset
+from homefold.data.registry import list_datasets, load_dataset
+from homefold.errors import ConfigError, DataError
+from homefold.evaluation.identity import DatasetKeys, digest
+from homefold.evaluation.options import BenchOptions
+from homefold.evaluation.presets import bench_config
+from homefold.evaluation.protocols import EvaluationProtocol, LeaveOneDomainOut, Split, Target
+from homefold.evaluation.records import RunRecord, read_records
+from homefold.evaluation.selection import Candidate, candidates_for, select_epoch, with_settings
+from homefold.evaluation.stage_store import StageId, StageStore
+from homefold.evaluation.suites import Suite, Variation, find_suite
+from homefold.features import build_backbone
+from homefold.methods import Method, TaskKey, find_method
+from homefold.progress import ProgressReporter
+
+__all__ = ["BenchData", "Plan", "Planner", "Run", "Unit", "finished_runs", "make_plan", "records_path"]
+
+_VLCS_FRACTION = 0.7
+
+
+class BenchData:
+    """The dataset of a benchmark at one image size, and keys for its parts.
+
+    Args:
+        dataset: all domains; only the parts that a split names as its source are ever handed to a training.
+    """
+
+    def __init__(self, dataset: DomainDataset) -> None:
+        self.dataset, self.keys = dataset, DatasetKeys(dataset)
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One method trained once and tested on one target: one record.
+
+    Args:
+        id: stands for everything that decides its result.
+        method_name: as it was asked for.
+        method: with the variation's hyper-parameters.
+        variation: what the suite varies.
+        candidates: the settings that the selection rule chooses among.
+        backbone: the network.
+        seed: of the training.
+        split: what it trains on.
+        target: what it is tested on.
+        config: its settings, before selection.
+    """
+
+    id: str
+    method_name: str
+    method: Method
+    variation: Variation
+    candidates: tuple[Candidate, ...]
+    backbone: str
+    seed: int
+    split: Split
+    target: Target
+    config: HomefoldConfig
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        parts = [self.target.name, self.method_name, self.variation.name, self.backbone, f"seed {self.seed}"]
+        where = "" if self.split.name == self.target.name else f" ({self.split.name})"
+        return " · ".join(part for part in parts if part) + where
+
+
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """Runs that share a source, a backbone and a seed, so that they share trainings: one process does them all."""
+
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """All runs, and what of them is done.
+
+    Args:
+        suite: what is run.
+        dataset: its name.
+        units: all runs.
+        done: ids of the runs that have a record of success.
+        failed: ids of the runs whose last record says that they failed; they are tried again.
+        stages: every stage that all runs need, the candidates' of the selection rule included.
+        trained: those of them that are there.
+        selection: the selection rule, and what it chooses among.
+    """
+
+    suite: Suite
+    dataset: str
+    units: tuple[Unit, ...]
+    done: frozenset[str]
+    failed: frozenset[str]
+    stages: tuple[StageId, ...]
+    trained: frozenset[str]
+    selection: str
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """All runs in the order in which they will be done."""
+        return tuple(run for unit in self.units for run in unit.runs)
+
+    @property
+    def remaining(self) -> tuple[Run, ...]:
+        """Those without a record of success."""
+        return tuple(run for run in self.runs if run.id not in self.done)
+
+    def remaining_units(self) -> tuple[Unit, ...]:
+        """The units of what remains."""
+        left = (tuple(run for run in unit.runs if run.id not in self.done) for unit in self.units)
+        return tuple(Unit(runs) for runs in left if runs)
+
+    def summary(self) -> dict[str, Any]:
+        """Plain values: how many runs and trainings there are, and how many of each are done."""
+        wanted = Counter(stage.kind for stage in self.stages)
+        there = Counter(stage.kind for stage in self.stages if stage.digest in self.trained)
+        ids = {run.id for run in self.runs}
+        return {
+            "suite": self.suite.name,
+            "dataset": self.dataset,
+            "protocol": self.suite.protocol.name,
+            "description": self.suite.protocol.description,
+            "runs": len(ids),
+            "done": len(ids & self.done),
+            "failed_before": len(ids & self.failed),
+            "to_do": len(self.remaining),
+            "selection": self.selection,
+            "trainings": {kind: {"needed": wanted[kind], "done": there[kind]} for kind in sorted(wanted)},
+            "trainings_to_do": sum(wanted.values()) - sum(there.values()),
+        }
+
+
+def records_path(out: Path | str) -> Path:
+    """Where the records of a benchmark lie."""
+    return Path(out) / "records.jsonl"
+
+
+def finished_runs(out: Path | str) -> dict[str, RunRecord]:
+    """The last record of each run."""
+    path = records_path(out)
+    return {record.run: record for record in read_records(path)} if path.exists() else {}
+
+
+def _load(options: BenchOptions, config: HomefoldConfig, reporter: ProgressReporter | None = None) -> DomainDataset:
+    """The dataset that is asked for, at the size that the configuration asks for."""
+    name, root = _name_and_root(options.data or find_suite(options.suite).dataset)
+    side = config.preprocessing.image_size
+    return load_dataset(name, root=root, size=(side, side), resize=config.preprocessing.resize, reporter=reporter)
+
+
+def _name_and_root(data: str) -> tuple[str, str | None]:
+    """`name:path` as both; a plain name or folder as it is."""
+    name, colon, path = data.partition(":")
+    if colon and path and name in {entry.name for entry in list_datasets()}:
+        return name, path
+    return data, None
+
+
+def _first_of_each_class(dataset: DomainDataset, count: int) -> DomainDataset:
+    """The first `count` images of each domain and class."""
+    seen: Counter[tuple[int, int]] = Counter()
+    kept = []
+    for index, cell in enumerate(zip(dataset.domains.tolist(), dataset.labels.tolist(), strict=True)):
+        if seen[cell] < count:
+            kept.append(index)
+        seen[cell] += 1
+    return dataset.subset(kept)
+
+
+class Planner:
+    """Turns options into runs.
+
+    Args:
+        options: what is asked for.
+        dataset: in place of `options.data`, when it is in memory already.
+        reporter: is told of the loading.
+    """
+
+    def __init__(
+        self, options: BenchOptions, dataset: DomainDataset | None = None, reporter: ProgressReporter | None = None
+    ) -> None:
+        self.options, self.suite, self._given, self._reporter = options, find_suite(options.suite), dataset, reporter
+        self._data: dict[int, BenchData] = {}
+        self.methods = {name: find_method(name) for name in options.methods or self.suite.methods}
+        self.backbones = options.backbones or self.suite.backbones_for(options.preset)
+        self._configs = {name: self._config(name) for name in self.backbones}
+
+    def _config(self, backbone: str) -> HomefoldConfig:
+        options, suite = self.options, self.suite
+        config = bench_config(options.preset, backbone, weights=options.weights, elbow_search=suite.elbow_search)
+        if options.preset == "paper":
+            config = replace_settings(config, dict(suite.paper_settings))
+        for text in options.settings:
+            config = with_settings(config, text)
+        build_backbone(backbone, config.features.weights)  # complains before images are decoded
+        return select_epoch(config, options.selection)
+
+    def data(self, config: HomefoldConfig) -> BenchData:
+        """The dataset at the configuration's image size, loaded once."""
+        side = config.preprocessing.image_size
+        if side not in self._data:
+            dataset = self._given or _load(self.options, config, self._reporter)
+            if dataset.image_size != (side, side):
+                raise DataError(f"{dataset.name} has images of {dataset.image_size} px; {side} × {side} px are needed.")
+            if self.options.images_per_class:
+                dataset = _first_of_each_class(dataset, self.options.images_per_class)
+            self._data[side] = BenchData(dataset)
+        return self._data[side]
+
+    def units(self) -> tuple[Unit, ...]:
+        """All runs, grouped by what they share."""
+        units = [
+            Unit(runs)
+            for seed in range(self.options.seeds)
+            for backbone, config in self._configs.items()
+            for split in self._splits(self.data(config).dataset, seed)
+            if (runs := self._runs(backbone, replace(config, seed=seed), split))
+        ]
+        if not units:
+            raise ConfigError(
+                f"nothing is left to run: no split of {self.suite.protocol.name} trains on "
+                f"{', '.join(self.options.sources) or 'any domain'} and tests on "
+                f"{', '.join(self.options.targets) or 'any domain'}."
+            )
+        return tuple(units)
+
+    def _splits(self, dataset: DomainDataset, seed: int) -> list[Split]:
+        for what, wanted in (("target", self.options.targets), ("source", self.options.sources)):
+            for name in wanted:
+                if name not in dataset.domain_names:
+                    raise ConfigError(
+                        f"there is no {what} {name!r} in {dataset.name}; it has {', '.join(dataset.domain_names)}."
+                    )
+        splits = self._protocol(dataset).splits(dataset, seed)
+        if self.options.sources:
+            splits = [split for split in splits if set(split.facts["sources"]) == set(self.options.sources)]
+        return splits
+
+    def _protocol(self, dataset: DomainDataset) -> EvaluationProtocol:
+        """The suite's; on VLCS the paper trains on 70 % of each source, whatever the table."""
+        protocol = self.suite.protocol
+        if isinstance(protocol, LeaveOneDomainOut) and dataset.name.lower() == "vlcs":
+            return replace(protocol, source_fraction=_VLCS_FRACTION)
+        return protocol
+
+    def _runs(self, backbone: str, config: HomefoldConfig, split: Split) -> tuple[Run, ...]:
+        wanted = self.options.targets
+        targets = [target for target in split.targets if not wanted or target.name in wanted]
+        return tuple(
+            self._run(backbone, config, split, target, name, variation)
+            for name in self.methods
+            for variation in self.suite.variations
+            for target in targets
+        )
+
+    def _run(
+        self, backbone: str, config: HomefoldConfig, split: Split, target: Target, name: str, variation: Variation
+    ) -> Run:
+        method = _varied(self.methods[name], variation)
+        configured = replace_settings(method.configure(config, self.options.preset), dict(variation.settings))
+        candidates = candidates_for(configured, self.options.selection, self.options.candidates)
+        data = self.data(config)
+        identity = {
+            "suite": self.suite.name,
+            "dataset": data.dataset.name,
+            "protocol": self.suite.protocol.name,
+            "split": split.name,
+            "target": [target.name, data.keys.of_labelled(target.indices)],
+            "source": data.keys.of_labelled(split.source),
+            "adapt": data.keys.of_labelled(split.adapt),
+            "method": [name, method.settings()],
+            "variation": variation.name,
+            "selection": self.options.selection,
+            "preset": self.options.preset,
+            "configs": [[candidate.settings, config_to_dict(candidate.config)] for candidate in candidates],
+        }
+        return Run(
+            digest(identity), name, method, variation, candidates, backbone, config.seed, split, target, configured
+        )
+
+    def stages_of(self, run: Run) -> list[StageId]:
+        """Every stage that a run may need: of its candidates on the whole source, and on all sources but one."""
+        keys = self.data(run.config).keys
+        adapt = keys.of_labelled(run.split.adapt) if len(run.split.adapt) else ""
+        source = keys.of_labelled(run.split.source)
+        stages: list[StageId] = []
+        # One of the candidates will be trained on the whole source: which one is not known, so one is counted.
+        full = run.candidates if self.options.selection == "oracle" else run.candidates[:1]
+        for candidate in full:
+            stages += run.method.planned_stages(TaskKey(source, candidate.config, adapt))
+        if self.options.selection == "leave-one-source-out":
+            for candidate in run.candidates:
+                for part in self.all_but_one(run).values():
+                    stages += run.method.planned_stages(TaskKey(keys.of_labelled(part[0]), candidate.config))
+        return stages
+
+    def all_but_one(self, run: Run) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """For each source domain the indices of the other sources, and its own."""
+        dataset = self.data(run.config).dataset
+        domains = dataset.domains[run.split.source]
+        names = [dataset.domain_names[index] for index in np.unique(domains)]
+        if len(names) < 2:
+            raise ConfigError(
+                f"leave-one-source-out needs at least two source domains; {run.split.name} has {', '.join(names)} only."
+            )
+        parts = {}
+        for name in names:
+            own = domains == dataset.domain_index(name)
+            parts[name] = (run.split.source[~own], run.split.source[own])
+        return parts
+
+
+def _varied(method: Method, variation: Variation) -> Method:
+    if not variation.method:
+        return method
+    unknown = sorted(set(variation.method) - set(method.settings()))
+    if unknown:
+        raise ConfigError(f"the method {method.info.name} has no setting {', '.join(unknown)}, which the suite varies.")
+    return replace(method, **dict(variation.method))  # type: ignore[type-var]
+
+
+def make_plan(planner: Planner) -> Plan:
+    """What there is to do under the planner's options, and what of it lies in its folder already."""
+    units = planner.units()
+    records = finished_runs(planner.options.out)
+    store = StageStore(planner.options.out / "stages")
+    stages: dict[str, StageId] = {}
+    for run in (run for unit in units for run in unit.runs):
+        stages |= {stage.digest: stage for stage in planner.stages_of(run)}
+    some_run = units[0].runs[0]
+    return Plan(
+        suite=planner.suite,
+        dataset=planner.data(some_run.config).dataset.name,
+        units=units,
+        done=frozenset(name for name, record in records.items() if record.status == "finished"),
+        failed=frozenset(name for name, record in records.items() if record.status == "failed"),
+        stages=tuple(stages.values()),
+        trained=frozenset(stage.digest for stage in stages.values() if store.has(stage)),
+        selection=_describe_selection(planner.options.selection, some_run.candidates),
+    )
+
+
+def _describe_selection(rule: str, candidates: Sequence[Candidate]) -> str:
+    if len(candidates) == 1:
+        return rule
+    return f"{rule} among {len(candidates)} candidates: {'; '.join(item.settings for item in candidates)}"

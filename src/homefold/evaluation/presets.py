@@ -1,0 +1,88 @@
+"""What `paper`, `default` and `quick` mean for a backbone: the configuration that a benchmark starts from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal, get_args
+
+from homefold.config import HomefoldConfig, preset_config, replace_settings
+from homefold.errors import ConfigError
+from homefold.manifold import paper_manifold_config
+from homefold.projection import projection_preset
+
+__all__ = ["SMALL_BACKBONES", "BenchPreset", "bench_config", "list_bench_presets"]
+
+BenchPreset = Literal["paper", "default", "quick"]
+
+SMALL_BACKBONES = ("digits", "digits-bn", "wrn-16-4")
+"""Networks for 32 px images, trained from scratch."""
+
+_QUICK_SEARCH_STEPS = 150
+
+
+def list_bench_presets() -> tuple[str, ...]:
+    """The names that `bench_config` knows."""
+    return get_args(BenchPreset)
+
+
+def bench_config(preset: str, backbone: str, *, weights: str = "", elbow_search: bool = False) -> HomefoldConfig:
+    """The configuration of a preset for a backbone.
+
+    Args:
+        preset: `paper` (the text to the letter), `default` (what serves users best) or `quick` (minutes).
+        backbone: any that `build_backbone` knows.
+        weights: where a pretrained backbone starts; empty for the preset's own.
+        elbow_search: search as the paper's tables of β and ε do, from one random start to the elbow.
+    """
+    if preset not in list_bench_presets():
+        raise ConfigError(f"there is no preset {preset!r}; choose one of {', '.join(list_bench_presets())}.")
+    config = {"paper": _paper, "default": _default, "quick": _quick}[preset](backbone)
+    if weights:
+        config = replace_settings(config, {"features.weights": weights})
+    if elbow_search and preset != "paper":
+        search = projection_preset("authors")
+        steps = _QUICK_SEARCH_STEPS if preset == "quick" else search.steps
+        config = replace(config, projection=replace(search, steps=steps))
+    return config
+
+
+def _paper(backbone: str) -> HomefoldConfig:
+    """Section 2 of the method's description: numbers that the text gives, backbone by backbone."""
+    config = preset_config("paper", features__backbone=backbone)
+    settings: dict[str, Any] = {}
+    if backbone == "alexnet":
+        config = replace(config, manifold=paper_manifold_config(feature_dim=1024))
+        settings = {"features.epochs": 250, "features.feature_dim": 1024, "classifier.epochs": 30}
+    elif backbone in ("digits", "digits-bn"):
+        settings = {
+            "preprocessing.image_size": 32,
+            "features.weights": "none",
+            "features.head": "none",
+            "features.feature_dim": 0,
+            "features.learning_rate": 0.05,
+            "features.epochs": 100,
+            "manifold.epochs": 150,
+            "classifier.epochs": 15,
+        }
+    elif backbone == "wrn-16-4":
+        settings = {
+            "preprocessing.image_size": 32,
+            "features.weights": "none",
+            "features.learning_rate": 0.1,
+            "features.weight_decay": 5e-4,
+            "features.schedule": "step",
+            "features.milestones": (0.25, 0.5, 0.75),
+            "features.decay": 0.2,
+        }
+    return replace_settings(config, settings)
+
+
+def _default(backbone: str) -> HomefoldConfig:
+    return preset_config("small" if backbone in SMALL_BACKBONES else "default", features__backbone=backbone)
+
+
+def _quick(backbone: str) -> HomefoldConfig:
+    config = _default(backbone)
+    if backbone in SMALL_BACKBONES:
+        return replace_settings(config, {"features.epochs": 8, "features.feature_dim": 64, "manifold.epochs": 60})
+    return replace_settings(config, {"features.epochs": 3, "manifold.epochs": 40})

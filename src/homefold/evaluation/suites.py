@@ -1,0 +1,195 @@
+"""Suites: what each table and figure needs, said once; any suite runs on any dataset that fits its protocol."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from homefold.errors import ConfigError
+from homefold.evaluation.protocols import (
+    Corruption,
+    EvaluationProtocol,
+    FewShot,
+    LeaveOneDomainOut,
+    Scarce,
+    SingleSource,
+)
+
+__all__ = ["SUITES", "Suite", "Variation", "find_suite"]
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Variation:
+    """One way in which a suite varies a method.
+
+    Args:
+        name: tells it apart; empty for a suite that varies nothing.
+        settings: of the configuration, by dotted name.
+        method: of the method's own hyper-parameters.
+        facts: stand in the record.
+    """
+
+    name: str = ""
+    settings: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    method: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    facts: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A set of runs that together make a table or a figure.
+
+    Args:
+        name: what people type.
+        description: what it shows, in a sentence.
+        dataset: the dataset that it is meant for.
+        backbones: the paper's.
+        protocol: who is trained on and who is tested.
+        methods: which are compared.
+        variations: what else varies.
+        elbow_search: search as Algorithm 1 does, from one random start to the elbow, in every preset.
+        paper_settings: what the paper changes for this dataset, by dotted name.
+    """
+
+    name: str
+    description: str
+    dataset: str
+    backbones: tuple[str, ...]
+    protocol: EvaluationProtocol
+    methods: tuple[str, ...]
+    variations: tuple[Variation, ...] = (Variation(),)
+    elbow_search: bool = False
+    paper_settings: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+
+    def backbones_for(self, preset: str) -> tuple[str, ...]:
+        """The paper's; a small one from scratch for a quick look; batch norm in the digits net unless to the letter."""
+        if preset == "quick":
+            return ("digits-bn",)
+        return tuple("digits-bn" if name == "digits" and preset != "paper" else name for name in self.backbones)
+
+
+_ALL = ("deep-all", "without-projection", "nearest", "vae", "gan")
+_ABLATION = ("deep-all", "without-projection", "without-features", "vae")
+_PROJECTED = ("deep-all", "without-projection", "vae")
+_RATES = (0.05, 0.01, 0.005, 0.001)
+_OFFSETS = (-200, -100, -50, -20, -10, 0, 10, 20, 50, 100, 200)
+
+_SUITES = (
+    Suite(
+        "pacs",
+        "Every method on PACS with each of the paper's three backbones.",
+        "pacs",
+        ("alexnet", "resnet18", "resnet50"),
+        LeaveOneDomainOut(),
+        _ALL,
+    ),
+    Suite(
+        "vlcs",
+        "Every method on VLCS, trained on 70 % of each source.",
+        "vlcs",
+        ("alexnet",),
+        LeaveOneDomainOut(),
+        _ALL,
+        paper_settings={"preprocessing.image_size": 256},
+    ),
+    Suite(
+        "office-home",
+        "Every method on Office-Home.",
+        "office-home",
+        ("resnet18",),
+        LeaveOneDomainOut(),
+        _ALL,
+        paper_settings={"features.head": "office-home"},
+    ),
+    Suite("digits-dg", "Every method on Digits-DG.", "digits-dg", ("digits",), LeaveOneDomainOut(), _ALL),
+    Suite(
+        "digits-mini",
+        "Every method on the embedded digits: the whole evaluation without any files.",
+        "digits-mini",
+        ("digits-bn",),
+        LeaveOneDomainOut(),
+        _ALL,
+    ),
+    Suite(
+        "samplers",
+        "Where the projected feature comes from: VAE, GAN or the nearest source feature, beside Deep All.",
+        "vlcs",
+        ("alexnet",),
+        LeaveOneDomainOut(),
+        ("deep-all", "nearest", "gan", "vae"),
+        paper_settings={"preprocessing.image_size": 256},
+    ),
+    Suite(
+        "ablation",
+        "What each part is worth: Deep All, without G, without f, all of it.",
+        "pacs",
+        ("resnet18",),
+        LeaveOneDomainOut(),
+        _ABLATION,
+    ),
+    Suite(
+        "single-source",
+        "The ablation when there is one source domain only.",
+        "pacs",
+        ("resnet18",),
+        SingleSource(),
+        _ABLATION,
+    ),
+    Suite("scarce", "Accuracy against the share of source images.", "pacs", ("resnet18",), Scarce(), _PROJECTED),
+    Suite(
+        "few-shot",
+        "Adaptation to a handful of labelled target samples.",
+        "digits",
+        ("digits",),
+        FewShot(),
+        _PROJECTED,
+    ),
+    Suite(
+        "cifar10-c",
+        "Robustness to 19 corruptions at 5 severities, and its ablation.",
+        "cifar10-c",
+        ("wrn-16-4",),
+        Corruption(),
+        _ABLATION,
+    ),
+    Suite(
+        "beta",
+        "Accuracy and mean n* against the iteration rate β.",
+        "pacs",
+        ("resnet18",),
+        LeaveOneDomainOut(),
+        ("vae",),
+        tuple(Variation(f"beta {rate}", {"projection.rate": rate}, facts={"beta": rate}) for rate in _RATES),
+        elbow_search=True,
+    ),
+    Suite(
+        "stopping",
+        "Accuracy when the search stops ε iterations after n*.",
+        "pacs",
+        ("resnet18",),
+        LeaveOneDomainOut(),
+        ("vae",),
+        tuple(
+            Variation(f"epsilon {offset}", method={"stop_offset": offset}, facts={"epsilon": offset})
+            for offset in _OFFSETS
+        ),
+        elbow_search=True,
+    ),
+)
+
+SUITES: Mapping[str, Suite] = MappingProxyType({suite.name: suite for suite in _SUITES})
+"""Every suite by name."""
+
+
+def find_suite(name: str) -> Suite:
+    """The suite called `name`; an unknown name gets a sentence with those that exist."""
+    if name not in SUITES:
+        close = difflib.get_close_matches(name, SUITES, n=1)
+        hint = f" Did you mean {close[0]}?" if close else ""
+        raise ConfigError(f"there is no suite {name!r}; choose one of {', '.join(SUITES)}.{hint}")
+    return SUITES[name]

@@ -1,0 +1,235 @@
+"""The one interface that the benchmark drives: what a method is given, what it returns, how it answers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from homefold.config import HomefoldConfig
+from homefold.data.dataset import DomainDataset
+from homefold.evaluation.stage_store import Stage, StageId, StageStore
+from homefold.predictions import Predictions
+from homefold.progress import ProgressReporter, SilentReporter
+
+__all__ = [
+    "Answers",
+    "ImageSet",
+    "Method",
+    "MethodInfo",
+    "TaskKey",
+    "TestTimeMethod",
+    "TrainedMethod",
+    "TrainingTask",
+    "plain_predictions",
+]
+
+
+@dataclass(frozen=True)
+class MethodInfo:
+    """What a person wants to know of a method before running it.
+
+    Args:
+        name: what people type.
+        title: what tables show.
+        year: of its publication.
+        needs_domain_labels: whether training needs to know each image's domain.
+        touches_target: whether it learns from target images at test time.
+        stateless: whether an answer depends on the model, the image and the seed alone.
+        reference: where it was published.
+        summary: what it does, in one sentence.
+    """
+
+    name: str
+    title: str
+    year: int
+    needs_domain_labels: bool
+    touches_target: bool
+    stateless: bool
+    reference: str
+    summary: str
+
+
+@dataclass(frozen=True)
+class TaskKey:
+    """All that decides the outcome of a training, without the images themselves.
+
+    Args:
+        source: key of the labelled source images.
+        config: every setting, the seed among them.
+        adapt: key of the labelled target images to fine-tune on; empty when there are none.
+    """
+
+    source: str
+    config: HomefoldConfig
+    adapt: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingTask:
+    """What a method is given to train on: source images and nothing of the target.
+
+    Args:
+        key: identifies the outcome.
+        source: labelled images with their domains.
+        device: where to train.
+        stages: finds stages that were trained before, and keeps new ones.
+        reporter: is told the progress.
+        adapt: labelled target images to fine-tune on, in few-shot adaptation only.
+    """
+
+    key: TaskKey
+    source: DomainDataset
+    device: torch.device
+    stages: StageStore
+    reporter: ProgressReporter = field(default_factory=SilentReporter)
+    adapt: DomainDataset | None = None
+
+    @property
+    def config(self) -> HomefoldConfig:
+        """Every setting."""
+        return self.key.config
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSet:
+    """Images without labels: all that a trained method is given of a target.
+
+    Args:
+        pixels: `(n, h, w, 3)` uint8.
+        key: identifies them.
+    """
+
+    pixels: np.ndarray
+    key: str
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """The answers for a set of images, and what the analyses want to see of how they came about.
+
+    Args:
+        predictions: one a sample.
+        seconds: that it took to answer for all of them, features included.
+        features: `(n, d)` as the classifier would see them without projection; None where a method has none.
+        projected: `(n, d)` where the projection brought them; None without projection.
+        before: answers without projection; None where there is none.
+        curves: `loss` `(samples, steps)` of searches, `samples` `(samples,)` whose they are, `elbow` `(samples,)`.
+    """
+
+    predictions: Predictions
+    seconds: float
+    features: torch.Tensor | None = None
+    projected: torch.Tensor | None = None
+    before: Predictions | None = None
+    curves: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+class TrainedMethod(ABC):
+    """A method after training."""
+
+    @property
+    @abstractmethod
+    def stages(self) -> tuple[Stage, ...]:
+        """The trained stages that it stands on."""
+
+    @abstractmethod
+    def answer(self, images: ImageSet) -> Answers:
+        """Answers for images of any domain, in their order."""
+
+    def reset(self) -> None:  # noqa: B027 - a stateless method has nothing to forget
+        """Forget what earlier target images taught; called before every target."""
+
+    def source_features(self) -> torch.Tensor | None:
+        """`(n, d)` features of all source images, prepared like `Answers.features`; None where there are none."""
+        return None
+
+    def facts(self) -> dict[str, Any]:
+        """Plain values for the record: what was measured on held-out source images."""
+        return {}
+
+    @property
+    def training_seconds(self) -> float:
+        """What all its stages took to train, whoever trained them."""
+        return sum(stage.seconds for stage in self.stages)
+
+
+class Method(ABC):
+    """A way to learn from source domains and to answer for unseen ones.
+
+    A method is a frozen dataclass: its own hyper-parameters are its fields, and they stand in every record.
+    """
+
+    @property
+    @abstractmethod
+    def info(self) -> MethodInfo:
+        """What it is."""
+
+    def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
+        """The settings it runs with, from those that are common to all methods of a benchmark.
+
+        Args:
+            config: the benchmark's.
+            preset: the name they came from.
+        """
+        return config
+
+    @abstractmethod
+    def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
+        """The stages that training will need, so that a plan can be made before any work."""
+
+    @abstractmethod
+    def train(self, task: TrainingTask) -> TrainedMethod:
+        """Train on the source, sharing stages where it can."""
+
+    def settings(self) -> dict[str, Any]:
+        """Its own hyper-parameters as plain values."""
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.init}  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class TestTimeMethod(Method):
+    """A method that takes a finished one and changes how it answers; its training is the other's.
+
+    Args:
+        base: the method that is trained.
+    """
+
+    __test__: ClassVar[bool] = False  # pytest takes classes called Test… for tests
+
+    base: Method
+
+    @abstractmethod
+    def wrap(self, trained: TrainedMethod, task: TrainingTask) -> TrainedMethod:
+        """The trained method with the other way to answer."""
+
+    def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
+        return self.base.configure(config, preset)
+
+    def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
+        return self.base.planned_stages(key)
+
+    def train(self, task: TrainingTask) -> TrainedMethod:
+        return self.wrap(self.base.train(task), task)
+
+    def settings(self) -> dict[str, Any]:
+        own = {name: value for name, value in super().settings().items() if name != "base"}
+        return {**own, "base": self.base.info.name, "base_settings": self.base.settings()}
+
+
+def plain_predictions(class_names: tuple[str, ...], probabilities: np.ndarray) -> Predictions:
+    """Answers of a method that projects nothing. probabilities: `(n, classes)`."""
+    n = len(probabilities)
+    return Predictions(
+        class_names=class_names,
+        probabilities=probabilities,
+        similarity_before=np.ones(n, dtype=np.float32),
+        similarity_after=np.ones(n, dtype=np.float32),
+        iterations=np.zeros(n, dtype=np.int64),
+        start=np.zeros(n, dtype=np.int64),
+        off_manifold=np.full(n, np.nan, dtype=np.float32),
+        start_names=("none",),
+    )

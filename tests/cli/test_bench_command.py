@@ -1,0 +1,174 @@
+"""`homefold bench` and `homefold methods` as a person meets them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from scene import Homefold
+
+from homefold.cli.bench_board import BenchBoard
+from homefold.evaluation.records import read_records
+from homefold.evaluation.suites import SUITES
+
+QUICK = [
+    "--preset", "quick", "--device", "cpu", "--seeds", "1", "--images-per-class", "6",
+    "--set", "features.epochs=1", "features.feature_dim=16", "classifier.epochs=2",
+]  # fmt: skip
+
+
+def bench(out: Path, *more: str) -> list[str]:
+    return ["bench", "digits-mini", *QUICK, "--out", str(out), *more]
+
+
+def test_plan_says_what_there_is_to_do_and_does_nothing(homefold: Homefold, tmp_path: Path) -> None:
+    ended = homefold(*bench(tmp_path / "runs", "--plan"))
+    assert ended.code == 0
+    lines = {line.split()[0]: line.split(maxsplit=1)[1].strip() for line in ended.out.splitlines() if line.strip()}
+    assert lines["Suite"] == "digits-mini on digits-mini"
+    assert lines["Protocol"].startswith("leave-one-domain-out: Train on all domains but one")
+    assert lines["Runs"] == "20: 0 done, 20 to do"
+    assert lines["Trainings"] == "24 to do: 4 classifier (0 done), 8 features (0 done), 12 manifold (0 done)"
+    assert not (tmp_path / "runs").exists()
+    planned = homefold(*bench(tmp_path / "runs", "--plan", "--json")).json
+    assert (planned["runs"], planned["trainings_to_do"]) == (20, 24)
+
+
+def test_the_table_the_records_and_the_time_left(homefold: Homefold, tmp_path: Path) -> None:
+    more = ["--methods", "deep-all", "without-projection", "--targets", "street", "scan"]
+    ended = homefold(*bench(tmp_path / "runs", *more))
+    assert ended.code == 0
+    records = read_records(tmp_path / "runs" / "records.jsonl")
+    shown = {(r.method, r.target): f"{100 * (r.accuracy or 0):.1f} %" for r in records}
+    rows = [line.split() for line in ended.out.splitlines()]
+    for method in ("deep-all", "without-projection"):
+        values = f"{shown[method, 'scan']} {shown[method, 'street']}".split()
+        assert ["digits-bn", method, *values] in rows
+    assert "leave-one-domain-out, selection source-validation" in " ".join(ended.out.split())
+    assert "[1/4] scan · deep-all · digits-bn · seed 0: " in ended.err
+    assert "left)" in ended.err
+    assert "[4/4]" in ended.err
+    assert "(all done)" in ended.err
+    again = homefold(*bench(tmp_path / "runs", *more))
+    assert "4 done, 0 to do" in again.err
+    assert "[1/" not in again.err
+    assert again.out.split("runs,")[0] == ended.out.split("runs,")[0]
+
+
+def test_a_failed_run_is_shown_as_failed_and_the_exit_code_says_so(homefold: Homefold, tmp_path: Path) -> None:
+    """Untrained features leave the VAE nothing to learn; the others go on."""
+    more = ["--methods", "vae", "without-projection", "--targets", "street", "--set", "manifold.kl_weight=1000"]
+    ended = homefold(*bench(tmp_path / "runs", *more))
+    assert ended.code == 1
+    rows = [line.split() for line in ended.out.splitlines()]
+    assert ["digits-bn", "vae", "failed"] in rows
+    assert "The VAE collapsed" in ended.err
+    vae, plain = read_records(tmp_path / "runs" / "records.jsonl")
+    assert (vae.status, vae.accuracy, plain.status) == ("failed", None, "finished")
+    result = homefold(*bench(tmp_path / "runs", *more, "--json")).json
+    assert [record["status"] for record in result["records"]] == ["failed", "finished"]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
+def test_a_killed_bench_goes_on_without_losing_or_repeating_a_finished_run(homefold: Homefold, tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    arguments = bench(out, "--methods", "deep-all", "without-projection", "nearest", "--targets", "street", "scan")
+    command = [sys.executable, "-m", "homefold", *arguments]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment, text=True
+    ) as run:
+        assert run.stderr is not None
+        said = []
+        for line in run.stderr:
+            said.append(line)
+            if line.startswith("[2/6]"):
+                run.kill()
+                break
+        assert run.wait() == -signal.SIGKILL, said
+    before = (out / "records.jsonl").read_bytes()
+    finished = [json.loads(line)["run"] for line in before.splitlines() if line.endswith(b"}")]
+    assert 2 <= len(finished) < 6
+    ended = homefold(*arguments)
+    assert ended.code == 0
+    assert f"{len(finished)} done, {6 - len(finished)} to do" in ended.err
+    after = (out / "records.jsonl").read_bytes()
+    assert after.startswith(before[: before.rfind(b"\n") + 1])
+    runs = [record.run for record in read_records(out / "records.jsonl")]
+    assert len(runs) == len(set(runs)) == 6
+    assert runs[: len(finished)] == finished
+    assert sorted(path.stem for path in (out / "artifacts").glob("*.npz")) == sorted(runs)
+
+
+def test_a_suite_that_does_not_exist_is_a_usage_error(homefold: Homefold, tmp_path: Path) -> None:
+    ended = homefold("bench", "pcas", "--out", tmp_path / "runs")
+    assert ended.code == 2
+    assert "pacs" in ended.err
+
+
+def test_the_command_knows_every_suite() -> None:
+    from typing import get_args
+
+    from homefold.cli.bench import SuiteName
+
+    assert set(get_args(SuiteName)) == set(SUITES)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--methods", "vea"], "there is no method 'vea'"),
+        (["--targets", "mars"], "there is no target 'mars' in digits-mini"),
+        (["--data", "nowhere"], "There is no dataset and no folder 'nowhere'"),
+        (["--set", "features.epoch=1"], "there is no setting 'features.epoch'"),
+        (["--backbone", "resnet19"], "there is no backbone 'resnet19'"),
+        (["--jobs", "0"], "jobs must be at least 1"),
+        (["--candidates", "features.epochs=2"], "candidates are for leave-one-source-out"),
+    ],
+)
+def test_what_cannot_work_gets_a_sentence(homefold: Homefold, tmp_path: Path, more: list[str], words: str) -> None:
+    ended = homefold(*bench(tmp_path / "runs", *more))
+    assert ended.code == 1
+    assert words in ended.error
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_folder_of_images(homefold: Homefold, shared_photos: Path, tmp_path: Path) -> None:
+    more = ["--data", str(shared_photos), "--methods", "without-projection", "--targets", "night"]
+    assert homefold(*bench(tmp_path / "runs", *more)).code == 0
+    (record,) = read_records(tmp_path / "runs" / "records.jsonl")
+    assert (record.target, record.images) == ("night", 12)
+    assert record.facts["images_per_class"] == 6
+
+
+def test_methods_are_listed(homefold: Homefold) -> None:
+    ended = homefold("methods")
+    assert ended.code == 0
+    (row,) = [line.split() for line in ended.out.splitlines() if line.split()[:1] == ["vae"]]
+    assert row[:5] == ["vae", "2021", "no", "no", "yes"]
+    listed = homefold("methods", "--json").json["methods"]
+    assert [method["name"] for method in listed][:2] == ["deep-all", "without-projection"]
+
+
+def test_the_time_left_counts_each_methods_own_time() -> None:
+    class FakeRun:
+        def __init__(self, id: str, method_name: str) -> None:
+            self.id, self.method_name, self.title = id, method_name, id
+
+    class FakeRecord:
+        status, accuracy, error = "finished", 0.5, ""
+
+        def __init__(self, method: str, seconds: float) -> None:
+            self.method, self.seconds = method, {"run": seconds}
+
+    runs = [FakeRun("1", "slow"), FakeRun("2", "fast"), FakeRun("3", "slow"), FakeRun("4", "fast"), FakeRun("5", "new")]
+    board = BenchBoard(runs)  # type: ignore[arg-type]
+    assert board.seconds_left() == 0
+    board.on_run(runs[0], FakeRecord("slow", 100.0))  # type: ignore[arg-type]
+    board.on_run(runs[1], FakeRecord("fast", 2.0))  # type: ignore[arg-type]
+    assert board.seconds_left() == 100 + 2 + 51

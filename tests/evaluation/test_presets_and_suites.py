@@ -1,0 +1,78 @@
+"""What the presets stand for, backbone by backbone, and what the suites ask for."""
+
+from __future__ import annotations
+
+import pytest
+
+from homefold.config import preset_config
+from homefold.errors import ConfigError
+from homefold.evaluation.presets import bench_config
+from homefold.evaluation.suites import SUITES, find_suite
+from homefold.methods import find_method
+
+
+class TestPaper:
+    """The numbers that the text gives."""
+
+    @pytest.mark.parametrize("backbone", ["resnet18", "resnet50"])
+    def test_resnets(self, backbone):
+        config = bench_config("paper", backbone)
+        assert config == preset_config("paper", features__backbone=backbone)
+        assert (config.features.learning_rate, config.features.epochs, config.features.batch_size) == (0.001, 200, 128)
+        assert (config.manifold.epochs, config.manifold.batch_size) == (350, 64)
+        assert (config.classifier.epochs, config.classifier.batch_size) == (20, 64)
+
+    def test_alexnet(self):
+        config = bench_config("paper", "alexnet")
+        assert (config.features.epochs, config.features.feature_dim, config.classifier.epochs) == (250, 1024, 30)
+        assert (config.manifold.latent_dim, config.manifold.epochs) == (64, 350)
+
+    def test_digits(self):
+        config = bench_config("paper", "digits")
+        assert (config.preprocessing.image_size, config.features.head) == (32, "none")
+        assert (config.features.learning_rate, config.features.epochs) == (0.05, 100)
+        assert (config.manifold.epochs, config.classifier.epochs) == (150, 15)
+
+    def test_wide_resnet(self):
+        features = bench_config("paper", "wrn-16-4").features
+        assert (features.learning_rate, features.weight_decay, features.epochs) == (0.1, 5e-4, 200)
+        assert (features.schedule, features.decay) == ("step", 0.2)
+        assert [fraction * 200 for fraction in features.milestones] == [50, 100, 150]
+
+
+def test_the_default_is_the_packages_own():
+    assert bench_config("default", "resnet18") == preset_config("default")
+    assert bench_config("default", "digits-bn") == preset_config("small")
+
+
+def test_quick_is_the_default_cut_short():
+    assert bench_config("quick", "digits-bn").features.epochs < bench_config("default", "digits-bn").features.epochs
+    assert bench_config("quick", "resnet18").features.epochs < bench_config("default", "resnet18").features.epochs
+
+
+def test_weights_and_the_search_to_the_elbow():
+    config = bench_config("default", "resnet18", weights="none", elbow_search=True)
+    assert config.features.weights == "none"
+    assert (config.projection.stop, config.projection.starts, config.projection.step) == ("elbow", 1, "normalised")
+    paper = bench_config("paper", "resnet18", elbow_search=True).projection
+    assert (paper.step, paper.steps) == ("gradient", 20_000)
+
+
+def test_an_unknown_preset():
+    with pytest.raises(ConfigError, match="no preset 'small'; choose one of paper, default, quick"):
+        bench_config("small", "resnet18")
+
+
+def test_every_suite_names_methods_that_exist_and_says_what_it_shows():
+    assert len(SUITES) == 13
+    for suite in SUITES.values():
+        assert suite.description.endswith(".")
+        assert [find_method(name).info.name for name in suite.methods] == list(suite.methods)
+        assert len({variation.name for variation in suite.variations}) == len(suite.variations)
+
+
+def test_the_backbones_of_a_suite():
+    assert find_suite("pacs").backbones_for("paper") == ("alexnet", "resnet18", "resnet50")
+    assert find_suite("pacs").backbones_for("quick") == ("digits-bn",)
+    assert find_suite("digits-dg").backbones_for("paper") == ("digits",)
+    assert find_suite("digits-dg").backbones_for("default") == ("digits-bn",)

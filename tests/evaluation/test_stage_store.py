@@ -1,0 +1,135 @@
+"""The stage store: trained once, found again, never half-written, safe when several want the same."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from homefold.errors import ModelFileError
+from homefold.evaluation.stage_store import StageStore, stage_id
+
+
+class Trainer:
+    """Counts how often it trains."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, checkpoint: Path) -> dict[str, Any]:
+        self.count += 1
+        return {"weights": torch.full((3,), float(self.count)), "note": "trained"}
+
+
+ID = stage_id("features", source="abc", seed=0)
+
+
+def test_a_stage_is_trained_once_and_found_by_another_store(tmp_path: Path):
+    train = Trainer()
+    first = StageStore(tmp_path).get(ID, train)
+    second = StageStore(tmp_path).get(ID, train)
+    assert train.count == 1
+    assert (first.made_now, second.made_now) == (True, False)
+    assert torch.equal(second.state["weights"], torch.ones(3))
+    assert second.state["note"] == "trained"
+    assert second.seconds == first.seconds > 0
+
+
+def test_whatever_decides_the_result_makes_another_stage(tmp_path: Path):
+    store, train = StageStore(tmp_path), Trainer()
+    for other in (
+        ID,
+        stage_id("features", source="abd", seed=0),
+        stage_id("features", source="abc", seed=1),
+        stage_id("manifold", source="abc", seed=0),
+    ):
+        store.get(other, train)
+    assert train.count == 4
+
+
+def test_a_plan_can_ask_what_is_there(tmp_path: Path):
+    store = StageStore(tmp_path / "stages")
+    assert not store.has(ID)
+    assert not (tmp_path / "stages").exists()
+    store.get(ID, Trainer())
+    assert store.has(ID)
+
+
+def test_two_at_once_train_once(tmp_path: Path):
+    started, go_on = threading.Event(), threading.Event()
+    count: list[str] = []
+
+    def slow(checkpoint: Path) -> dict[str, Any]:
+        count.append("trained")
+        started.set()
+        go_on.wait(10)
+        return {"value": 1}
+
+    found: list[Any] = []
+    first = threading.Thread(target=lambda: found.append(StageStore(tmp_path).get(ID, slow)))
+    first.start()
+    assert started.wait(10)
+    second = threading.Thread(target=lambda: found.append(StageStore(tmp_path).get(ID, slow)))
+    second.start()
+    go_on.set()
+    first.join()
+    second.join()
+    assert count == ["trained"]
+    assert sorted(stage.made_now for stage in found) == [False, True]
+
+
+def test_a_training_that_ends_early_leaves_its_checkpoint_to_the_next(tmp_path: Path):
+    def killed(checkpoint: Path) -> dict[str, Any]:
+        checkpoint.write_text("epoch 3")
+        raise KeyboardInterrupt
+
+    store = StageStore(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        store.get(ID, killed)
+    assert not store.has(ID)
+    seen: list[str] = []
+
+    def goes_on(checkpoint: Path) -> dict[str, Any]:
+        seen.append(checkpoint.read_text())
+        return {"value": 1}
+
+    folder = store.get(ID, goes_on).folder
+    assert seen == ["epoch 3"]
+    assert sorted(path.name for path in folder.iterdir()) == ["stage.json", "state.safetensors"]
+
+
+def test_a_damaged_stage_is_trained_again(tmp_path: Path):
+    store, train = StageStore(tmp_path), Trainer()
+    state = store.get(ID, train).folder / "state.safetensors"
+    state.write_bytes(state.read_bytes()[:-5])
+    assert store.get(ID, train).made_now
+    assert train.count == 2
+
+
+def test_a_damaged_checkpoint_is_thrown_away(tmp_path: Path):
+    store = StageStore(tmp_path)
+    (tmp_path / ID.name).mkdir()
+    (tmp_path / ID.name / "checkpoint.safetensors").write_text("rubbish")
+
+    def train(checkpoint: Path) -> dict[str, Any]:
+        if checkpoint.exists():
+            raise ModelFileError("it cannot be read.")
+        return {"value": 7}
+
+    assert store.get(ID, train).state == {"value": 7}
+
+
+def test_what_follows_from_a_stage_is_computed_once(tmp_path: Path):
+    store, calls = StageStore(tmp_path), []
+
+    def make() -> dict[str, Any]:
+        calls.append(1)
+        return {"features": torch.arange(3.0)}
+
+    folder = store.get(ID, Trainer()).folder
+    for _ in range(2):
+        assert torch.equal(store.derived(folder, "images-x", make)["features"], torch.arange(3.0))
+    assert len(calls) == 1
