@@ -22,6 +22,7 @@ COMMANDS = {
     "evaluate": Command("measure accuracy with and without projection, side by side", "homefold.cli.evaluate"),
     "info": Command("show what a model is", "homefold.cli.info"),
     "demo": Command("train and answer on the embedded dataset; needs no images", "homefold.cli.demo"),
+    "report": Command("make tables and figures from finished runs", "homefold.cli.report"),
     "data": Command("list, describe and verify datasets", "homefold.cli.data"),
 }
 
