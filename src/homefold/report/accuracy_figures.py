@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from homefold.report.drawing import COLOURS, Figure, canvas, grouped_bars, legend_below, method_colour, to_svg, wrap
+from homefold.report.drawing import COLOURS, Figure, canvas, counted, grouped_bars, legend_below, method_colour, to_svg
 from homefold.report.grid import Grid, lay_out
 from homefold.report.names import in_order, short_name, shown_name
 from homefold.report.runs import Run, RunFolder, Setup
@@ -63,17 +64,17 @@ def _bars_by_target(name: str, title: str, setup: Setup, runs: Sequence[Run]) ->
         places += [grid.averages(row)] if len(groups) > len(places) else []
         summaries = [summarise(list(place.values())) or _NO_SUMMARY for place in places]
         colour = method_colour(row[0], methods)
-        series.append((short_name(row[0]), colour, [s.mean for s in summaries], [s.std or 0 for s in summaries]))
+        series.append((short_name(row[0]), colour, [s.mean for s in summaries], [_spread(s) for s in summaries]))
         words.append(f"{short_name(row[0])} {_percent(summaries[-1].mean)}")
     with canvas() as (figure, axis):
         grouped_bars(axis, groups, series)
         axis.set_ylabel("accuracy, %")
-        _fit_from_below(axis, [height for _, _, heights, _ in series for height in heights])
+        cut = _begin_above_zero(axis, [height for _, _, heights, _ in series for height in heights])
         legend_below(figure, axis)
         data = to_svg(figure)
     caption = (
         f"{setup.title}. Accuracy on each unseen target; bars: mean over seeds, whiskers: standard deviation; "
-        f"n = {_runs(runs)}, seeds {', '.join(map(str, grid.seeds))}. The axis does not begin at zero where it says so."
+        f"n = {_runs(runs)}, seeds {', '.join(map(str, grid.seeds))}.{cut}"
     )
     return Figure(name, title, caption, f"Bars of accuracy; {groups[-1]}: {', '.join(words)}.", "svg", data)
 
@@ -97,7 +98,8 @@ def scarce_curves(folder: RunFolder) -> list[Figure]:
             grid,
             places,
             "share of each source, %",
-            f"{setup.title}. Mean over {targets} target(s); band: standard deviation over seeds; n = {_runs(runs)}.",
+            f"{setup.title}. Mean over {counted(targets, 'target')}; band: standard deviation over seeds; "
+            f"n = {_runs(runs)}.",
         )
     return figures
 
@@ -241,27 +243,31 @@ def time_bars(folder: RunFolder) -> list[Figure]:
                 range(len(methods)), list(means.values()), color=[method_colour(m, methods) for m in methods]
             )
             axis.bar_label(bars, [f"{value:.3g} ms" for value in means.values()], padding=4)
-            axis.set_yticks(range(len(methods)), [wrap(short_name(m), 18) for m in methods])
+            axis.set_yticks(range(len(methods)), [short_name(m) for m in methods])
             axis.invert_yaxis()
             axis.margins(x=0.18)
             axis.set_xlabel("inference, ms per image")
             data = to_svg(figure)
         places = ", ".join(sorted({run.hardware for run in timed if run.hardware})) or "hardware not recorded"
         words = ", ".join(f"{short_name(m)} {value:.3g} ms" for m, value in means.items())
-        caption = (
-            f"{setup.title}. Mean over {len(timed)} runs on {places}; features included where a method computes them."
-        )
+        caption = f"{setup.title}. Mean over {len(timed)} runs on {places}."
         figures.append(Figure(f"time-{setup.slug}", "Time per image", caption, f"Bars of time: {words}.", "svg", data))
     return figures
 
 
-def _fit_from_below(axis: object, heights: Sequence[float]) -> None:
-    """Begin the axis above zero when all bars are high, and say so at its foot."""
+def _begin_above_zero(axis: Any, heights: Sequence[float]) -> str:
+    """Begin the axis above zero when all bars are high, mark it so, and return the sentence that says so."""
     usable = [height for height in heights if not math.isnan(height)]
     floor = 10 * math.floor((min(usable) - 12) / 10) if usable else 0
-    if floor >= 20:
-        axis.set_ylim(bottom=floor)  # type: ignore[attr-defined]
-        axis.set_ylabel(f"accuracy, % (axis begins at {floor})")  # type: ignore[attr-defined]
+    if floor < 20:
+        return ""
+    axis.set_ylim(bottom=floor)
+    axis.set_ylabel(f"accuracy, % (from {floor})")
+    return f" The axis begins at {floor}, not at zero."
+
+
+def _spread(summary: Summary) -> float:
+    return math.nan if summary.std is None else summary.std
 
 
 def _runs(runs: Sequence[Run]) -> str:

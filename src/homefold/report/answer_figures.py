@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from homefold.report.calibration import Reliability, coverage_curve, reliability
-from homefold.report.drawing import AFTER, BEFORE, Figure, canvas, legend_below, to_svg
+from homefold.report.drawing import AFTER, BEFORE, Figure, canvas, counted, legend_below, to_svg
 from homefold.report.names import short_name
 from homefold.report.runs import Artifact, Run, RunFolder, Setup
 from homefold.report.selecting import by_target, full_runs, whole_sources
@@ -58,7 +58,7 @@ def _confusion(setup: Setup, method: str, target: str, pairs: Found) -> Figure:
     accuracy = 100 * float((labels == predicted).mean())
     caption = (
         f"{setup.title}, {short_name(method)}. Rows: true class, in % of its images; n = {len(labels)} answers from "
-        f"{len(pairs)} seed(s); accuracy {accuracy:.1f} %."
+        f"{counted(len(pairs), 'seed')}; accuracy {accuracy:.1f} %."
     )
     off = counts - np.diag(np.diag(counts))
     i, j = np.unravel_index(int(off.argmax()), off.shape)
@@ -101,7 +101,7 @@ def _reliability_figure(
         data = to_svg(figure)
     caption = (
         f"{setup.title}, {short_name(method)}. Reliability in {len(before.counts)} bins of equal width; ECE: expected "
-        f"calibration error; n = {answers} answers from {runs} runs on all targets."
+        f"calibration error; n = {answers} answers from {counted(runs, 'run')} on all targets."
     )
     alt = (
         f"Reliability diagram: expected calibration error {100 * before.error:.1f} % before and "
@@ -152,7 +152,7 @@ def _coverage(setup: Setup, method: str, target: str, pairs: Found) -> Figure | 
         data = to_svg(figure)
     caption = (
         f"{setup.title}, {short_name(method)}. Accuracy on the images answered when the others are abstained from; "
-        f"n = {len(right)} answers from {len(pairs)} seed(s)."
+        f"n = {len(right)} answers from {counted(len(pairs), 'seed')}."
     )
     alt = f"Accuracy against coverage on {target}: {accuracy:.1f} % answering all; answering half, {', '.join(words)}."
     return Figure(f"coverage-{target}-{setup.slug}", f"Abstaining on {target}", caption, alt, "svg", data)

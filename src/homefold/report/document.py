@@ -101,7 +101,7 @@ def _facts(runs: tuple[Run, ...], command: str) -> dict[str, str]:
         "Training": f"{_duration(trained)} in all" if trained else "not recorded",
         "Versions": ", ".join(versions) or "not recorded",
         "Commit": _names(run.commit for run in runs),
-        "Command": "; ".join(commands) or "; ".join(_guessed_commands(runs)) or "not recorded",
+        "Command": "\n".join(commands) or "\n".join(_guessed_commands(runs)) or "not recorded",
         **({"Report": command} if command else {}),
     }
 

@@ -24,6 +24,7 @@ __all__ = [
     "WRONG",
     "Figure",
     "canvas",
+    "counted",
     "grouped_bars",
     "legend_below",
     "method_colour",
@@ -60,6 +61,7 @@ _STYLE: dict[Any, Any] = {
     "axes.edgecolor": "#555555",
     "legend.frameon": False,
     "legend.fontsize": 9,
+    "text.parse_math": False,  # a name may hold any sign
     "svg.fonttype": "path",
     "svg.hashsalt": "homefold",
 }
@@ -142,10 +144,20 @@ def grouped_bars(
     axis.tick_params(axis="x", length=0)
 
 
-def legend_below(figure: Any, axis: Any, columns: int = 3) -> None:
+def legend_below(figure: Any, axis: Any, columns: int = 3, marker_scale: float = 1.0) -> None:
     """The legend under the picture, where it covers nothing."""
     handles, labels = axis.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, max(1, len(labels))))
+    wanted = min(columns, max(1, len(labels)))
+    figure.legend(handles, labels, loc="outside lower center", ncols=wanted, markerscale=marker_scale)
+
+
+def counted(count: int, thing: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "seed"), counted(3, "seed")
+    ('1 seed', '3 seeds')
+    """
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 def wrap(text: str, width: int) -> str:

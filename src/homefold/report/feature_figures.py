@@ -11,7 +11,7 @@ from homefold.report.divergence import FOLDS, SAMPLES, a_distance, mean_pairwise
 from homefold.report.drawing import AFTER, BEFORE, COLOURS, WRONG, Figure, canvas, grouped_bars, legend_below, to_svg
 from homefold.report.names import FULL, short_name
 from homefold.report.runs import Artifact, Run, RunFolder, Setup
-from homefold.report.selecting import kept, one_per_target, whole_sources
+from homefold.report.selecting import full_runs, kept, one_per_target, whole_sources
 
 __all__ = ["loss_curves", "source_distances", "target_distances", "tsne_maps"]
 
@@ -72,11 +72,9 @@ def _of(folder: RunFolder, runs: list[Run], method: str, *arrays: str) -> dict[s
 def _distance_figure(name: str, title: str, setup: Setup, bars: Bars) -> Figure:
     targets = sorted({target for heights in bars.values() for target in heights})
     colours = {"Deep All": _DEEP_ALL_COLOUR, "f_θ, not projected": BEFORE, "f_θ, projected": AFTER, "f_θ": AFTER}
-    shown = {"f_θ, not projected": r"$f_\theta$, not projected", "f_θ, projected": r"$f_\theta$, projected"}
-    shown["f_θ"] = r"$f_\theta$"
-    nothing = [0.0] * len(targets)
+    nothing = [math.nan] * len(targets)
     series = [
-        (shown.get(key, key), colours[key], [heights.get(target, math.nan) for target in targets], nothing)
+        (key, colours[key], [heights.get(target, math.nan) for target in targets], nothing)
         for key, heights in bars.items()
     ]
     with canvas() as (figure, axis):
@@ -158,7 +156,7 @@ def _scatter(places: np.ndarray, groups: list[str]) -> bytes:
         axis.grid(visible=False)
         axis.set_aspect("equal", adjustable="datalim")
         if len(names) <= _LONGEST_LEGEND:
-            legend_below(figure, axis, columns=4)
+            legend_below(figure, axis, columns=4, marker_scale=2)
         return to_svg(figure)
 
 
@@ -166,8 +164,8 @@ def loss_curves(folder: RunFolder) -> list[Figure]:
     """How L_S falls with the steps for single samples, with the elbow marked."""
     figures = []
     for setup, runs in whole_sources(folder):
-        found = one_per_target(list(kept(folder, runs, "loss_curves", "loss_elbows")))
-        for target, (run, artifact) in list(found.items())[:1]:
+        _, found = full_runs(folder, runs, "loss_curves", "loss_elbows")
+        for target, (run, artifact) in one_per_target(found).items():
             figures.append(_loss_figure(setup, target, run, artifact))
     return figures
 
@@ -181,7 +179,7 @@ def _loss_figure(setup: Setup, target: str, run: Run, artifact: Artifact) -> Fig
             axis.plot(curve, color=colour, linewidth=1.4, label=f"sample {position + 1}: n* = {elbow}")
             axis.plot(elbow, curve[elbow], "o", color=WRONG, markeredgecolor="black", markersize=7, zorder=3)
         axis.set_xlabel("step")
-        axis.set_ylabel(r"$L_S$")
+        axis.set_ylabel("L_S = 1 − cos")
         legend_below(figure, axis, columns=2)
         data = to_svg(figure)
     caption = (
@@ -189,4 +187,4 @@ def _loss_figure(setup: Setup, target: str, run: Run, artifact: Artifact) -> Fig
         f"for n = {len(curves)} samples; dots mark the elbow n*."
     )
     alt = f"Falling curves of the loss; elbows at {', '.join(map(str, elbows))}."
-    return Figure(f"loss-{setup.slug}", "Loss against step", caption, alt, "svg", data)
+    return Figure(f"loss-{target}-{setup.slug}", f"Loss against step on {target}", caption, alt, "svg", data)

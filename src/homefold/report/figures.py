@@ -30,11 +30,13 @@ class FigureSection:
     """One kind of picture, for each setup and target that has it.
 
     Args:
+        family: of kinds that stand together.
         title: of the section.
         needs: what runs must hold for it to be there.
         figures: made from the runs; empty when they do not hold it.
     """
 
+    family: str
     title: str
     needs: str
     figures: tuple[Figure, ...] = ()
@@ -42,24 +44,26 @@ class FigureSection:
 
 Builder = Callable[[RunFolder], list[Figure]]
 
-SECTIONS: tuple[tuple[str, str, Builder], ...] = (
-    ("Ablation", "Deep All, the full method and one without projection or without f", ablation_bars),
-    ("A-distance between sources and target", "features kept as artifacts", target_distances),
-    ("A-distance between sources", "features of two source domains kept as artifacts", source_distances),
-    ("Scarce data", "runs of the suite scarce", scarce_curves),
-    ("Single source", "runs of the suite single-source", single_source_bars),
-    ("Accuracy against the deviation from n*", "runs of the suite stopping", stopping_curves),
-    ("Loss against step", "loss curves kept as artifacts", loss_curves),
-    ("Types of corruption", "runs of the suite cifar10-c", corruption_bars),
-    ("Ablation under corruption", "runs of the suite cifar10-c", severity_curves),
-    ("Features in the plane (t-SNE)", "features kept as artifacts", tsne_maps),
-    ("Example images", "thumbnails kept as artifacts", example_images),
-    ("Images the projection corrected", "thumbnails of corrected images kept as artifacts", corrected_gallery),
-    ("Images the projection spoiled", "thumbnails of spoiled images kept as artifacts", spoiled_gallery),
-    ("Confusion matrices", "answers of the full method kept as artifacts", confusion_matrices),
-    ("Calibration", "probabilities before and after projection kept as artifacts", reliability_diagrams),
-    ("Accuracy against coverage", "off-manifold scores kept as artifacts", coverage_curves),
-    ("Time per image", "times of at least two methods", time_bars),
+_PARTS, _SPACE, _ANSWERS, _IMAGES = "Accuracy", "Feature space", "Answers", "Images"
+
+SECTIONS: tuple[tuple[str, str, str, Builder], ...] = (
+    (_PARTS, "Ablation", "Deep All, the full method and one without projection or without f", ablation_bars),
+    (_PARTS, "Scarce data", "runs of the suite scarce", scarce_curves),
+    (_PARTS, "Single source", "runs of the suite single-source", single_source_bars),
+    (_PARTS, "Types of corruption", "runs of the suite cifar10-c", corruption_bars),
+    (_PARTS, "Ablation under corruption", "runs of the suite cifar10-c", severity_curves),
+    (_PARTS, "Accuracy against the deviation from n*", "runs of the suite stopping", stopping_curves),
+    (_PARTS, "Time per image", "times of at least two methods", time_bars),
+    (_SPACE, "A-distance between sources and target", "features kept as artifacts", target_distances),
+    (_SPACE, "A-distance between sources", "features of two source domains kept as artifacts", source_distances),
+    (_SPACE, "t-SNE by class and domain", "features kept as artifacts", tsne_maps),
+    (_SPACE, "Loss against step", "loss curves kept as artifacts", loss_curves),
+    (_ANSWERS, "Confusion matrices", "answers of the full method kept as artifacts", confusion_matrices),
+    (_ANSWERS, "Calibration", "probabilities before and after projection kept as artifacts", reliability_diagrams),
+    (_ANSWERS, "Accuracy against coverage", "off-manifold scores kept as artifacts", coverage_curves),
+    (_IMAGES, "Examples of each domain", "thumbnails kept as artifacts", example_images),
+    (_IMAGES, "Corrected by the projection", "thumbnails of corrected images kept as artifacts", corrected_gallery),
+    (_IMAGES, "Spoiled by the projection", "thumbnails of spoiled images kept as artifacts", spoiled_gallery),
 )
 
 
@@ -74,9 +78,9 @@ def build_figures(folder: RunFolder, reporter: ProgressReporter | None = None) -
     sections: list[FigureSection] = []
     seen: dict[str, int] = {}
     with reporter.task("Figures", len(SECTIONS)) as task:
-        for title, needs, build in SECTIONS:
+        for family, title, needs, build in SECTIONS:
             figures = tuple(_named(figure, seen) for figure in build(folder))
-            sections.append(FigureSection(title, needs, figures))
+            sections.append(FigureSection(family, title, needs, figures))
             task.advance()
     return sections
 

@@ -33,7 +33,8 @@ h2 { font-size: 1.35rem; margin: 2.6rem 0 0.8rem; padding-bottom: 0.3rem; border
 h3 { font-size: 1.05rem; margin: 1.8rem 0 0.6rem; overflow-wrap: anywhere; }
 dl.facts { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 0.25rem 1.2rem; margin: 0;
   padding: 1rem 1.2rem; background: var(--tint); border: 1px solid var(--line); border-radius: 10px; }
-dl.facts dt { color: var(--soft); } dl.facts dd { margin: 0; overflow-wrap: anywhere; }
+dl.facts dt { color: var(--soft); } dl.facts dd { margin: 0; overflow-wrap: anywhere;
+  white-space: pre-line; }
 nav { font-size: 0.94rem; }
 nav summary { cursor: pointer; font-weight: 600; padding: 0.5rem 0; }
 nav ol { list-style: none; margin: 0; padding: 0; }
@@ -53,7 +54,7 @@ th:first-child { text-align: left; position: sticky; left: 0; background: var(--
 thead th:first-child { background: var(--tint); }
 td > span, td > strong { display: block; }
 td strong { color: var(--ink); }
-td small { display: block; color: var(--soft); font-size: 0.76rem; line-height: 1.4; }
+td small, th small { display: block; font-weight: 400; color: var(--soft); font-size: 0.76rem; line-height: 1.4; }
 td small.gaps, td.absent > span, .oracle { color: var(--warn); }
 tr.published > * { color: var(--soft); font-style: italic; font-weight: 400; }
 .caption, figcaption { color: var(--soft); font-size: 0.86rem; margin: 0.55rem 0 0; max-width: 75rem; }
@@ -92,7 +93,7 @@ def report_html(report: Report) -> str:
     title = html.escape(report.title)
     parts = [
         _part("tables", "Tables", "\n".join(map(to_html, report.tables))),
-        *(_figure_section(section) for section in report.drawn),
+        *(_family(family, sections) for family, sections in _families(report).items()),
         _list("absent", "Not in these runs", [f"{section.title}: needs {section.needs}" for section in report.absent]),
         _list("failed", "Failed runs", report.failures),
         _list("unreadable", "Artifacts that cannot be read", report.problems),
@@ -116,14 +117,17 @@ def _facts(facts: dict[str, str]) -> str:
 
 def _contents(report: Report) -> str:
     tables = "".join(f'<li><a href="#table-{t.name}">{html.escape(t.title)}</a></li>' for t in report.tables)
-    others = [(_anchor(section.title), section.title) for section in report.drawn]
-    others += [("absent", "Not in these runs")] if report.absent else []
+    families = "".join(
+        f'<li><a href="#{_anchor(family)}">{html.escape(family)}</a><ol>{"".join(map(_entry, sections))}</ol></li>'
+        for family, sections in _families(report).items()
+    )
+    others = [("absent", "Not in these runs")] if report.absent else []
     others += [("failed", "Failed runs")] if report.failures else []
     others += [("unreadable", "Artifacts that cannot be read")] if report.problems else []
     entries = "".join(f'<li><a href="#{anchor}">{html.escape(title)}</a></li>' for anchor, title in others)
     return (
         '<nav aria-label="Contents">\n<details open>\n<summary>Contents</summary>\n'
-        f'<ol><li><a href="#tables">Tables</a><ol>{tables}</ol></li>{entries}</ol>\n</details>\n</nav>'
+        f'<ol><li><a href="#tables">Tables</a><ol>{tables}</ol></li>{families}{entries}</ol>\n</details>\n</nav>'
     )
 
 
@@ -138,9 +142,20 @@ def _list(anchor: str, title: str, entries: Sequence[str]) -> str:
     return _part(anchor, title, f'<ul class="list">\n{items}\n</ul>')
 
 
-def _figure_section(section: FigureSection) -> str:
-    figures = "\n".join(map(_figure, section.figures))
-    return _part(_anchor(section.title), section.title, f'<div class="figures">\n{figures}\n</div>')
+def _families(report: Report) -> dict[str, list[FigureSection]]:
+    families: dict[str, list[FigureSection]] = {}
+    for section in report.drawn:
+        families.setdefault(section.family, []).append(section)
+    return families
+
+
+def _family(family: str, sections: Sequence[FigureSection]) -> str:
+    figures = "\n".join(_figure(figure) for section in sections for figure in section.figures)
+    return _part(_anchor(family), family, f'<div class="figures">\n{figures}\n</div>')
+
+
+def _entry(section: FigureSection) -> str:
+    return f'<li><a href="#figure-{section.figures[0].name}">{html.escape(section.title)}</a></li>'
 
 
 def _figure(figure: Figure) -> str:

@@ -11,7 +11,7 @@ __all__ = ["report_markdown"]
 def report_markdown(report: Report) -> str:
     """Headings, tables and links to `figures/`, in the order of the HTML file."""
     lines = [f"# {markdown_text(report.title)}", ""]
-    lines += [f"- **{name}**: {markdown_text(value)}" for name, value in report.facts.items()]
+    lines += [f"- **{name}**: {markdown_text(value.replace(chr(10), '; '))}" for name, value in report.facts.items()]
     lines += ["", "## Tables", "", *(to_markdown(table) for table in report.tables)]
     if report.drawn:
         lines += ["## Figures", ""]

@@ -32,7 +32,8 @@ def markdown_text(text: str) -> str:
 
 
 def _markdown_label(row: Row) -> str:
-    return f"*{markdown_text(row.label)}*" if row.published else markdown_text(row.label)
+    label = f"*{markdown_text(row.label)}*" if row.published else markdown_text(row.label)
+    return f"{label}<br><sub>Δ vs {markdown_text(row.control)}</sub>" if row.control else label
 
 
 def _markdown_cell(cell: Cell) -> str:
@@ -40,7 +41,7 @@ def _markdown_cell(cell: Cell) -> str:
     return "<br>".join([main, *(f"<sub>{markdown_text(text)}</sub>" for _, text in cell.notes)])
 
 
-CSV_COLUMNS = ("table", "row", "column", "row_from", *Cell().as_dict())
+CSV_COLUMNS = ("table", "row", "column", "row_from", "control", *Cell().as_dict())
 ABSENT = "NA"
 
 
@@ -56,7 +57,7 @@ def to_csv(table: Table) -> str:
         origin = "paper" if row.published else "runs"
         for column, cell in zip(table.columns, row.cells, strict=True):
             values = [_csv_value(value) for value in cell.as_dict().values()]
-            writer.writerow([table.name, row.label, column, origin, *values])
+            writer.writerow([table.name, row.label, column, origin, row.control or ABSENT, *values])
     return stream.getvalue()
 
 
@@ -89,6 +90,7 @@ _LATEX = {
     "†": r"\dag{}",
     "·": r"$\cdot$",
     "×": r"$\times$",
+    "Δ": r"$\Delta$",
     "–": "--",
     "’": "'",
 }
@@ -107,7 +109,7 @@ def latex_escape(text: str) -> str:
     return "".join(_LATEX.get(letter, letter) for letter in text)
 
 
-_NOTE_ROWS = {"gaps": "not there", "interval": "95 % CI", "control": "control", "paper": "paper"}
+_NOTE_ROWS = {"gaps": "not there", "interval": "95 % CI", "control": "Δ vs {control}", "paper": "paper"}
 
 
 def to_latex(table: Table) -> str:
@@ -138,7 +140,9 @@ def _latex_rows(row: Row) -> list[str]:
         notes = [dict(cell.notes).get(kind, "") for cell in row.cells]
         if any(notes):
             small = [rf"{{\scriptsize {latex_escape(note or '–')}}}" for note in notes]
-            lines.append(" & ".join([rf"\quad{{\scriptsize {latex_escape(name)}}}", *small]) + r" \\")
+            lines.append(
+                " & ".join([rf"\quad{{\scriptsize {latex_escape(name.format(control=row.control))}}}", *small]) + r" \\"
+            )
     return lines
 
 
@@ -164,7 +168,8 @@ def to_html(table: Table) -> str:
 def _html_row(row: Row) -> str:
     kind = ' class="published"' if row.published else ""
     cells = "".join(_html_cell(cell) for cell in row.cells)
-    return f'<tr{kind}><th scope="row">{html.escape(row.label)}</th>{cells}</tr>'
+    control = f"<small>Δ vs {html.escape(row.control)}</small>" if row.control else ""
+    return f'<tr{kind}><th scope="row">{html.escape(row.label)}{control}</th>{cells}</tr>'
 
 
 def _html_cell(cell: Cell) -> str:

@@ -23,8 +23,7 @@ class Cell:
         expected: how many seeds there should be.
         failed: how many ended in an error.
         published: the paper's figure.
-        comparison: with the control.
-        control: the control's name.
+        comparison: with the row's control.
         best: whether no row has a better figure in this column.
         text: stands instead of a figure.
         decimals: of the figure.
@@ -35,7 +34,6 @@ class Cell:
     failed: int = 0
     published: PublishedFigure | None = None
     comparison: Comparison | None = None
-    control: str = ""
     best: bool = False
     text: str = ""
     decimals: int = 2
@@ -53,7 +51,7 @@ class Cell:
         if self.text:
             return self.text
         if self.expected == 0 and self.published:
-            return self._figure(self.published.mean, self.published.std)
+            return self._printed(self.published)
         return self.gaps or "not run"
 
     @property
@@ -71,19 +69,19 @@ class Cell:
 
     @property
     def against_control(self) -> str:
-        """The difference to the control, and how surely it is one."""
+        """The difference to the row's control, and how surely it is one."""
         if self.comparison is None:
             return ""
         p = self.comparison.p
         sure = "" if p is None else ", p < 0.001" if p < 0.001 else f", p = {p:.3f}"
-        return f"{self._signed(self.comparison.difference)} vs {self.control}{sure}"
+        return f"Δ {self._signed(self.comparison.difference)}{sure}"
 
     @property
     def against_paper(self) -> str:
         """The paper's figure, and ours minus it."""
         if self.published is None or self.expected == 0:
             return ""
-        printed = f"paper {self._figure(self.published.mean, self.published.std)}"
+        printed = f"paper {self._number(self.published.mean)}"
         return f"{printed} ({self._signed(self.to_paper)})" if self.to_paper is not None else printed
 
     @property
@@ -115,7 +113,6 @@ class Cell:
             "expected": self.expected,
             "failed": self.failed,
             "missing": self.missing,
-            "control": self.control or None,
             "difference_to_control": comparison.difference if comparison else None,
             "p": comparison.p if comparison else None,
             "paper": published.mean if published else None,
@@ -126,6 +123,9 @@ class Cell:
 
     def _figure(self, mean: float, std: float | None) -> str:
         return self._number(mean) + ("" if std is None else f" ± {self._number(std)}")
+
+    def _printed(self, figure: PublishedFigure) -> str:
+        return self._number(figure.mean) + ("" if figure.std is None else f" ± {figure.std:.1f}")
 
     def _number(self, value: float) -> str:
         return f"{value:.{self.decimals}f}".replace("-", MINUS)
@@ -143,12 +143,14 @@ class Row:
     Args:
         label: what it is about.
         cells: one a column.
+        control: the name of the row that the differences are to; empty when there is none.
         published: it was not run here: all its figures are the paper's.
     """
 
     label: str
     cells: tuple[Cell, ...]
     published: bool = False
+    control: str = ""
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,7 @@ class Table:
             "rows": [
                 {
                     "label": row.label,
+                    "control": row.control or None,
                     "published": row.published,
                     "cells": {column: cell.as_dict() for column, cell in zip(self.columns, row.cells, strict=True)},
                 }

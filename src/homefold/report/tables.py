@@ -18,7 +18,7 @@ from homefold.report.published import (
 )
 from homefold.report.runs import Run, RunFolder, Setup, setups
 from homefold.report.statistics import compare, summarise
-from homefold.report.table import Cell, Row, Table
+from homefold.report.table import MINUS, Cell, Row, Table
 
 __all__ = ["build_tables", "kind_of", "target_grid"]
 
@@ -234,7 +234,7 @@ def _stopping(group: _Group) -> list[Table]:
         order_columns=lambda columns: sorted(columns, key=_numeric),
     )
     rows = _rows(grid, None, label=lambda row: shown_name(row[0]), average=False)
-    rows = replace(rows, columns=tuple(f"ε = {column}" for column in rows.columns))
+    rows = replace(rows, columns=tuple(f"ε = {column.replace('-', MINUS)}" for column in rows.columns))
     caption = f"Columns: deviation ε from n*. Each figure is a mean over {_count(group, 'target')}."
     return [_table(group, _titled(group, "stopping off the elbow"), "Method", rows, None, caption=caption)]
 
@@ -334,7 +334,10 @@ def _rows(
     if average:
         for row, place in cells.items():
             place.append(_average_cell(grid, row, _published_average(published, row, setting(row), keys)))
-    rows = [Row(label(row), tuple(place)) for row, place in _with_best(cells, best_within).items()]
+    rows = [
+        Row(label(row), tuple(place), control=_control_name(grid, row))
+        for row, place in _with_best(cells, best_within).items()
+    ]
     if published and others:
         rows += _published_rows(grid, published, setting, average=average)
     done = sum(len(values) for values in grid.values.values())
@@ -357,7 +360,6 @@ def _cell(
         failed=len(grid.failed_at(row, column)),
         published=published.find(row[0], setting(row), column) if published else None,
         comparison=compare(values, grid.at(control, column)) if control else None,
-        control=short_name(control[0]) if control else "",
     )
 
 
@@ -366,6 +368,11 @@ def _control(grid: Grid, row: RowKey) -> RowKey | None:
     present = [other[0] for other in grid.rows if other[1:] == row[1:]]
     method = control_of(row[0], present)
     return None if method is None else (method, *row[1:])
+
+
+def _control_name(grid: Grid, row: RowKey) -> str:
+    control = _control(grid, row)
+    return short_name(control[0]) if control else ""
 
 
 def _average_cell(grid: Grid, row: RowKey, published: PublishedFigure | None) -> Cell:
@@ -377,7 +384,6 @@ def _average_cell(grid: Grid, row: RowKey, published: PublishedFigure | None) ->
         failed=len(grid.failed_anywhere(row) - set(values)),
         published=published,
         comparison=compare(values, grid.averages(control)) if control else None,
-        control=short_name(control[0]) if control else "",
     )
 
 
@@ -466,7 +472,7 @@ def _titled(group: _Group, what: str = "") -> str:
 def _caption(group: _Group, rows: _Rows, published: PublishedTable | None) -> str:
     runs = group.runs
     seeds = sorted({run.seed for run in runs})
-    sentences = [_how_measured(len(seeds))]
+    sentences = [_how_measured(len(seeds), [cell for row in rows.rows for cell in row.cells])]
     facts = [
         ("Protocol", sorted({run.protocol for run in runs})),
         ("selection", sorted({run.selection for run in runs})),
@@ -484,14 +490,21 @@ def _caption(group: _Group, rows: _Rows, published: PublishedTable | None) -> st
     return " ".join(sentences)
 
 
-def _how_measured(seeds: int) -> str:
-    if seeds < 2:
-        return "Accuracy on the unseen target in %, from one seed: no spread and no test."
-    return (
-        "Accuracy on the unseen target in %: mean ± standard deviation over seeds, [95 % confidence interval, "
-        "Student’s t], difference to the control with the p of a two-sided paired t-test over seeds (not adjusted for "
-        "the number of tests). Bold: the highest mean of those run here under the same setting."
-    )
+def _how_measured(seeds: int, cells: Sequence[Cell]) -> str:
+    """What the signs in the cells mean, as far as they are there."""
+    compared = any(cell.comparison for cell in cells)
+    parts = ["Accuracy on the unseen target in %"]
+    if seeds > 1:
+        parts.append("mean ± standard deviation over seeds, [95 % confidence interval, Student’s t]")
+    else:
+        parts.append("one seed, so no spread and no test")
+    signs = []
+    if compared:
+        test = ", with the p of a two-sided paired t-test over seeds, not adjusted for the number of tests"
+        signs.append(f"Δ: difference to the control named in the row{test if seeds > 1 else ''}.")
+    if any(cell.best for cell in cells):
+        signs.append("Bold: the highest mean of those run here under the same setting.")
+    return " ".join([f"{': '.join(parts)}.", *signs])
 
 
 def _left(group: _Group, rows: _Rows) -> str:
