@@ -52,7 +52,7 @@ def _confusion(setup: Setup, method: str, target: str, pairs: Found) -> Figure:
         axis.set_ylabel("true")
         if classes <= _MOST_WRITTEN:
             for (i, j), share in np.ndenumerate(shares):
-                colour = "white" if share > 55 else "#222222"
+                colour = "#fefefe" if share > 55 else "#111111"
                 axis.text(j, i, f"{share:.0f}", ha="center", va="center", color=colour, fontsize=8)
         data = to_svg(figure)
     accuracy = 100 * float((labels == predicted).mean())

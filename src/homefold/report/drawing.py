@@ -101,11 +101,23 @@ def canvas(width: float = _WIDTH, height: float = _HEIGHT, **options: Any) -> It
             plt.close(figure)
 
 
+# Paper, lines and type turn round on a dark screen; the colours that carry meaning stay.
+_DARK = b"""
+@media screen and (prefers-color-scheme: dark) {
+  [style*="fill: #ffffff"] { fill: #161b21 !important }
+  [style*="fill: #000000"], g[id^="text_"] { fill: #e6eaee !important }
+  [style*="stroke: #555555"], [style*="stroke: #000000"] { stroke: #9aa5b1 !important }
+  [style*="stroke: #dddddd"] { stroke: #2c343d !important }
+  [style*="stroke: #222222"] { stroke: #e6eaee !important }
+}
+"""
+
+
 def to_svg(figure: Any) -> bytes:
-    """The picture as SVG; the same picture gives the same bytes."""
+    """The picture as SVG that follows a dark screen; the same picture gives the same bytes."""
     stream = io.BytesIO()
     figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
-    return stream.getvalue()
+    return stream.getvalue().replace(b"</style>", _DARK + b"</style>", 1)
 
 
 def to_png(figure: Any) -> bytes:

@@ -18,10 +18,9 @@ _TYPES = {"svg": "image/svg+xml", "png": "image/png"}
 
 _STYLE = """
 :root { color-scheme: light dark; --paper: #ffffff; --ink: #1b1f24; --soft: #57606a; --line: #d8dee4;
-  --tint: #f3f6f9; --link: #0059a8; --warn: #9a3a00; --card: #ffffff; --chart: none; }
+  --tint: #f3f6f9; --link: #0059a8; --warn: #9a3a00; --card: #ffffff; }
 @media (prefers-color-scheme: dark) { :root { --paper: #12161b; --ink: #e6eaee; --soft: #9aa5b1; --line: #2c343d;
-  --tint: #1a2027; --link: #7cc0ff; --warn: #ffb37a; --card: #161b21;
-  --chart: invert(0.9) hue-rotate(180deg); } }
+  --tint: #1a2027; --link: #7cc0ff; --warn: #ffb37a; --card: #161b21; } }
 * { box-sizing: border-box; }
 html { scroll-behavior: smooth; -webkit-text-size-adjust: 100%; }
 body { margin: 0; background: var(--paper); color: var(--ink);
@@ -66,7 +65,6 @@ figure.wide { grid-column: 1 / -1; }
 figure h4 { margin: 0 0 0.6rem; font-size: 0.98rem; }
 figure img { display: block; width: 100%; height: auto; max-width: 40rem; margin: 0 auto; }
 figure.wide img { max-width: 60rem; }
-img.chart { filter: var(--chart); background: #ffffff; }
 img.photo { border-radius: 6px; background: #ffffff; }
 ul.list { padding-left: 1.2rem; } ul.list li { margin: 0.2rem 0; overflow-wrap: anywhere; }
 @media (min-width: 70rem) {
@@ -78,10 +76,11 @@ ul.list { padding-left: 1.2rem; } ul.list li { margin: 0.2rem 0; overflow-wrap: 
   th, td { padding: 0.5rem 0.65rem; font-size: 0.92rem; }
   th:first-child { max-width: 8.5rem; min-width: 6.5rem; } figure { padding: 0.6rem; } }
 @media print {
-  :root { --paper: #fff; --ink: #000; --soft: #333; --line: #bbb; --tint: #f2f2f2; --card: #fff; --warn: #7a2e00;
-    --chart: none; color-scheme: light; }
+  :root { --paper: #fff; --ink: #000; --soft: #333; --line: #bbb; --tint: #f2f2f2; --card: #fff;
+    --warn: #7a2e00; color-scheme: light; }
   nav { display: none; } .columns { display: block; } .page { max-width: none; padding: 0; }
-  .scroll { overflow: visible; border: 0; } table { font-size: 0.72rem; } td small { font-size: 0.62rem; }
+  .scroll { overflow: visible; border: 0; } table { font-size: 0.72rem; } td small, th small { font-size: 0.62rem; }
+  thead th { font-size: 0.72rem; }
   th, td { padding: 0.25rem 0.35rem; white-space: normal; } th:first-child { position: static; min-width: 0; }
   figure, tr { break-inside: avoid; } h2, h3, h4 { break-after: avoid; }
   .figures { grid-template-columns: repeat(2, minmax(0, 1fr)); } a { color: inherit; text-decoration: none; } }

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from homefold.report.document import Report
+from homefold.report.runs import RunFolder
 
 CLASSES = ("circle", "cross", "square", "star")
 SOURCES = ("blue", "green", "red")
 PACS = ("art_painting", "cartoon", "sketch", "photo")
 METHODS = ("deep-all", "without-projection", "without-features", "nearest", "gan", "vae")
 HARDWARE = "one made-up GPU"
+
+
+@dataclass(frozen=True)
+class Made:
+    """A report and where it lies."""
+
+    folder: RunFolder
+    report: Report
+    out: Path
+    files: dict[str, list[str]]
 
 
 def record(**changes: Any) -> dict[str, Any]:
