@@ -17,7 +17,6 @@ from homefold.report.divergence import a_distance
 from homefold.report.drawing import COLOURS, method_colour
 from homefold.report.feature_figures import loss_curves, target_distances
 from homefold.report.figures import SECTIONS, build_figures
-from homefold.report.image_figures import corrected_gallery, spoiled_gallery
 from homefold.report.runs import read_runs
 
 
@@ -84,8 +83,9 @@ def test_the_gallery_counts_what_was_corrected_and_spoiled(made: Made) -> None:
     gained, lost = int((right & ~right_before).sum()), int((~right & right_before).sum())
     assert gained > 0
     assert lost > 0
-    (corrected,) = [figure for figure in corrected_gallery(made.folder) if "sketch" in figure.name]
-    (spoiled,) = [figure for figure in spoiled_gallery(made.folder) if "sketch" in figure.name]
+    drawn = [figure for section in made.report.drawn for figure in section.figures]
+    (corrected,) = [f for f in drawn if f.name.startswith("corrected-sketch")]
+    (spoiled,) = [f for f in drawn if f.name.startswith("spoiled-sketch")]
     assert f"{gained} of n = 80 images corrected ({gained} corrected and {lost} spoiled in all)" in corrected.caption
     assert f"{lost} of n = 80 images spoiled" in spoiled.caption
 
