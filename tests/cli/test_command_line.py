@@ -38,7 +38,7 @@ def test_help_names_every_command_once_and_ends_with_examples(homefold: Homefold
     ended = homefold("--help")
     assert ended.code == 0
     commands = ended.out.split("commands:\n")[1].split("\n\n")[0].splitlines()
-    assert [line.split()[0] for line in commands] == ["fit", "predict", "evaluate", "info", "demo", "data"]
+    assert [line.split()[0] for line in commands] == ["fit", "predict", "evaluate", "info", "demo", "report", "data"]
     assert "homefold predict model new-images/ --json" in ended.out.split("examples:")[1]
     assert max(map(len, ended.out.splitlines())) <= 100
     assert homefold("help") == homefold("-h") == ended

@@ -85,3 +85,34 @@ def test_a_pickle_among_the_arrays_is_never_loaded(tmp_path: Path) -> None:
     folder = read_runs(tmp_path)
     assert folder.artifact(folder.runs[0]) is None
     assert "cannot be read" in folder.problems[0]
+
+
+def test_a_benchmarks_own_names_are_understood(tmp_path: Path) -> None:
+    values = record(status="finished", facts={"sources": ["photo"]})
+    for name in ("run_id", "training_seconds", "inference_seconds_per_image"):
+        del values[name]
+    values |= {"run": "abc", "seconds": {"training": 12.0, "inference_per_image": 0.25}}
+    write_runs(tmp_path, [values])
+    (tmp_path / "artifacts").mkdir()
+    images = np.zeros((2, 4, 4, 3), dtype=np.uint8)
+    np.savez(
+        tmp_path / "artifacts" / "abc.npz",
+        labels=np.array([1, 0, 1]),
+        target_index=np.array([2, 1]),
+        class_names=np.array(["cat", "dog"]),
+        domain_names=np.array(["photo"]),
+        thumb_target=images,
+        thumb_source_before=images,
+        thumb_labels_before=np.array([0, 1]),
+        curve_loss=np.ones((1, 3)),
+    )
+    folder = read_runs(tmp_path)
+    (run,) = folder.runs
+    assert (run.ok, run.facts["source"], run.training_seconds, run.seconds_per_image) == (True, "photo", 12.0, 0.25)
+    artifact = folder.artifact(run)
+    assert artifact is not None
+    assert artifact["target_feature_labels"].tolist() == [1, 0]
+    assert (artifact.class_name(1), artifact.source_name(0)) == ("dog", "photo")
+    assert artifact["nearest_before"].shape == (2, 1, 4, 4, 3)
+    assert artifact["nearest_before_labels"].tolist() == [[0], [1]]
+    assert artifact.has("thumbnails", "loss_curves")

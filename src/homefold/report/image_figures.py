@@ -91,13 +91,14 @@ def _gallery(
     places = [k for k, index in enumerate(artifact["thumbnail_index"].astype(int)) if wanted[index]][:_GALLERY]
     if not places:
         return None
-    width = 1 + 2 * _NEIGHBOURS
-    height = 1.12 * len(places) + 0.3
-    with canvas(7.2, height, nrows=len(places), ncols=width, squeeze=False) as (figure, axes):
+    neighbours = min(_NEIGHBOURS, artifact["nearest_before"].shape[1], artifact["nearest_after"].shape[1])
+    columns, height = 1 + 2 * neighbours, 1.12 * len(places) + 0.3
+    with canvas(min(7.2, 1.3 * columns), height, nrows=len(places), ncols=columns, squeeze=False) as (figure, axes):
         for row, k in zip(axes, places, strict=True):
             _gallery_row(row, artifact, k, labels, before, after)
-        axes[0, 2].set_title("nearest sources before\n" + axes[0, 2].get_title(), fontsize=8)
-        axes[0, 5].set_title("nearest sources after\n" + axes[0, 5].get_title(), fontsize=8)
+        for column, when in ((1, "before"), (1 + neighbours, "after")):
+            axis = axes[0, column + (neighbours - 1) // 2]
+            axis.set_title(f"nearest {when}\n{axis.get_title()}", fontsize=8)
         data = to_png(figure)
     word = "corrected" if corrected else "spoiled"
     caption = (
@@ -108,7 +109,7 @@ def _gallery(
     )
     alt = f"{len(places)} {target} images that the projection {word}, each beside its nearest source images."
     name = f"{word}-{target}-{setup.slug}"
-    return Figure(name, f"{word.capitalize()} on {target}", caption, alt, "png", data, wide=True)
+    return Figure(name, f"{word.capitalize()} on {target}", caption, alt, "png", data, wide=neighbours > 1)
 
 
 def _gallery_row(
@@ -119,8 +120,9 @@ def _gallery_row(
     _show(row[0], artifact["thumbnails"][k])
     answers = f"{artifact.class_name(int(before[index]))} → {artifact.class_name(int(after[index]))}"
     row[0].set_title(f"{artifact.class_name(truth)}\n{answers}", fontsize=8)
-    for offset, kind in ((1, "nearest_before"), (1 + _NEIGHBOURS, "nearest_after")):
-        for j in range(min(_NEIGHBOURS, artifact[kind].shape[1])):
+    neighbours = (len(row) - 1) // 2
+    for offset, kind in ((1, "nearest_before"), (1 + neighbours, "nearest_after")):
+        for j in range(neighbours):
             label = int(artifact[f"{kind}_labels"][k, j])
             axis = row[offset + j]
             _show(axis, artifact[kind][k, j], frame=RIGHT if label == truth else WRONG)

@@ -194,7 +194,40 @@ class RunFolder:
         except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
             self.problems.append(f"{path.name} cannot be read ({error})")
             return None
-        return Artifact(arrays, *names)
+        return Artifact(
+            _renamed(arrays), *(kept or named for kept, named in zip(names, _kept_names(arrays), strict=True))
+        )
+
+
+# Names under which benchmarks keep the same arrays.
+_OTHER_NAMES = {
+    "thumb_target": "thumbnails",
+    "thumb_index": "thumbnail_index",
+    "thumb_source_before": "nearest_before",
+    "thumb_source_after": "nearest_after",
+    "thumb_labels_before": "nearest_before_labels",
+    "thumb_labels_after": "nearest_after_labels",
+    "curve_loss": "loss_curves",
+    "curve_elbow": "loss_elbows",
+}
+_DIMENSIONS = {"nearest_before": 5, "nearest_after": 5, "nearest_before_labels": 2, "nearest_after_labels": 2}
+
+
+def _renamed(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Arrays by the names the report knows; a single nearest neighbour stands as the only one of its row."""
+    renamed = {_OTHER_NAMES.get(name, name): values for name, values in arrays.items()}
+    for name, dimensions in _DIMENSIONS.items():
+        if name in renamed and renamed[name].ndim == dimensions - 1:
+            renamed[name] = renamed[name][:, None]
+    if "target_index" in renamed and "labels" in renamed:
+        renamed.setdefault("target_feature_labels", renamed["labels"][renamed["target_index"]])
+    return renamed
+
+
+def _kept_names(arrays: dict[str, np.ndarray]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of classes and source domains that stand among the arrays."""
+    classes, domains = (arrays.get(name, np.array([])) for name in ("class_names", "domain_names"))
+    return tuple(map(str, classes)), tuple(map(str, domains))
 
 
 def _read_names(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -256,6 +289,10 @@ def _run(row: dict[str, Any]) -> Run:
         return value if isinstance(value, dict) else {}
 
     accuracy, error = _accuracy(row)
+    facts, seconds = mapping("facts"), mapping("seconds")
+    sources = facts.get("sources")
+    if "source" not in facts and isinstance(sources, list) and len(sources) == 1:
+        facts = {**facts, "source": sources[0]}
     return Run(
         dataset=text("dataset", "unnamed"),
         target=text("target", "unnamed"),
@@ -265,17 +302,18 @@ def _run(row: dict[str, Any]) -> Run:
         seed=int(row.get("seed") or 0),
         images=int(row.get("images") or 0),
         **{name: text(name) for name in ("suite", "preset", "backbone", "protocol", "selection")},
-        **{name: text(name) for name in ("run_id", "hardware", "commit", "command")},
-        training_seconds=_number(row.get("training_seconds")),
-        seconds_per_image=_number(row.get("inference_seconds_per_image")),
+        **{name: text(name) for name in ("hardware", "commit", "command")},
+        run_id=text("run_id") or text("run"),
+        training_seconds=_number(row.get("training_seconds", seconds.get("training"))),
+        seconds_per_image=_number(row.get("inference_seconds_per_image", seconds.get("inference_per_image"))),
         versions={str(name): str(value) for name, value in mapping("versions").items()},
         config=mapping("config"),
-        facts=mapping("facts"),
+        facts=facts,
     )
 
 
 def _accuracy(row: dict[str, Any]) -> tuple[float | None, str]:
-    if row.get("status", "ok") != "ok":
+    if row.get("status") == "failed":
         return None, str(row.get("error") or "no reason was recorded")
     accuracy = _number(row.get("accuracy"))
     if accuracy is None:

@@ -213,9 +213,9 @@ def _severity(group: _Group) -> list[Table]:
         order_columns=lambda columns: sorted(columns, key=_numeric),
     )
     rows = _rows(grid, published, label=lambda row: shown_name(row[0]), average=False)
-    kinds = len({_corruption(run) for run in group.runs})
+    kinds = len({_corruption(run) for run in group.runs if _setting(run, "severity", "") != "0"})
     title = _titled(group, "by severity of corruption")
-    columns = tuple(f"Level {column}" for column in rows.columns)
+    columns = tuple({"0": "Clean", "unknown": "No level"}.get(c, f"Level {c}") for c in rows.columns)
     caption = f"Each figure is a mean over {kinds} types of corruption."
     return [_table(group, title, "Method", replace(rows, columns=columns), published, caption=caption)]
 
@@ -274,7 +274,7 @@ def _beta(group: _Group) -> list[Table]:
 
 
 def _mean_stop(run: Run) -> float | None:
-    value = run.facts.get("mean_stop")
+    value = run.facts.get("mean_stop", run.facts.get("mean_iterations"))
     return float(value) if run.ok and isinstance(value, int | float) else None
 
 
