@@ -40,7 +40,7 @@ def test_help_names_every_command_once_and_ends_with_examples(homefold: Homefold
     ended = homefold("--help")
     assert ended.code == 0
     commands = ended.out.split("commands:\n")[1].split("\n\n")[0].splitlines()
-    names = ["fit", "predict", "evaluate", "info", "demo", "bench", "methods", "data"]
+    names = ["fit", "predict", "evaluate", "info", "demo", "bench", "methods", "report", "data"]
     assert [line.split()[0] for line in commands] == names
     assert "homefold predict model new-images/ --json" in ended.out.split("examples:")[1]
     assert max(map(len, ended.out.splitlines())) <= 100

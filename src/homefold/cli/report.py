@@ -1,0 +1,77 @@
+"""`homefold report`: tables and figures from finished runs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from homefold.cli.output import note, print_json, result_console, result_table
+from homefold.cli.parsing import DebugFlag, JsonFlag, OptionalPath, parse
+
+__all__ = ["ReportOptions", "run"]
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """Make tables and figures from the runs that homefold bench recorded: Markdown, CSV, LaTeX and one HTML file.
+
+    Example: homefold report runs --out report
+    """
+
+    runs: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUNS")]
+    """The folder that homefold bench wrote."""
+    out: Annotated[OptionalPath, tyro.conf.arg(metavar="FOLDER")] = None
+    """The folder for the report; RUNS/report by default."""
+    format: Literal["all", "md", "csv", "latex", "html"] = "all"
+    """What to write; csv and latex are tables alone, and take no time."""
+    json: JsonFlag = False
+    debug: DebugFlag = False
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Read, draw, write and tell."""
+    options = parse(ReportOptions, "report", arguments)
+    from homefold.progress import RichReporter
+    from homefold.report.document import build_report  # imports matplotlib and scikit-learn, which --help does not need
+    from homefold.report.runs import read_runs
+    from homefold.report.writing import FORMATS, write_report
+
+    folder = read_runs(options.runs)
+    out = options.out or options.runs / "report"
+    formats = FORMATS if options.format == "all" else (options.format,)
+    command = shlex.join(["homefold", "report", *map(str, arguments)])
+    figures = bool({"md", "html"} & set(formats))
+    report = build_report(folder, figures=figures, command=command, reporter=RichReporter())
+    files = write_report(report, out, formats)
+    for problem in report.problems:
+        note(f"warning: {problem}; left out.")
+    if options.json:
+        print_json({"runs": str(options.runs), "out": str(out), "files": files, **report.as_dict()})
+    else:
+        _print_summary(report.as_dict(), files)
+    return 0
+
+
+def _print_summary(report: dict[str, Any], files: dict[str, list[str]]) -> None:
+    console = result_console()
+    for table in report["tables"]:
+        shown = result_table("", *table["columns"], title=table["title"], numbers=len(table["columns"]))
+        for row in table["rows"]:
+            if not row["published"]:
+                shown.add_row(row["label"], *(_marked(cell) for cell in row["cells"].values()))
+        console.print(shown)
+    if report["not_in_these_runs"]:
+        names = ", ".join(entry["figure"] for entry in report["not_in_these_runs"])
+        console.print(f"Not in these runs: {names}.", soft_wrap=True)
+    for kind, paths in files.items():
+        where = paths[0] if len(paths) == 1 else f"{len(paths)} files in {Path(paths[0]).parent}"
+        console.print(f"{kind:<9} {where}", soft_wrap=True)
+
+
+def _marked(cell: dict[str, Any]) -> str:
+    return f"{cell['text']} *" if cell["best"] else str(cell["text"])

@@ -1,0 +1,135 @@
+"""The report as plain data: what stands at its head, its tables, its figures, and what is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from homefold.progress import ProgressReporter
+from homefold.report.figures import FigureSection, build_figures
+from homefold.report.names import shown_name
+from homefold.report.runs import SETTINGS, Run, RunFolder
+from homefold.report.table import Table
+from homefold.report.tables import build_tables
+
+__all__ = ["Report", "build_report"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that a report says.
+
+    Args:
+        title: names the data.
+        facts: what stands at its head, by name.
+        tables: in order.
+        sections: of figures, in order; one without figures is named as absent.
+        failures: a line for each failed run.
+        problems: artifacts that could not be read.
+    """
+
+    title: str
+    facts: dict[str, str]
+    tables: tuple[Table, ...]
+    sections: tuple[FigureSection, ...]
+    failures: tuple[str, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def drawn(self) -> tuple[FigureSection, ...]:
+        """The sections that have figures."""
+        return tuple(section for section in self.sections if section.figures)
+
+    @property
+    def absent(self) -> tuple[FigureSection, ...]:
+        """The sections that have none."""
+        return tuple(section for section in self.sections if not section.figures)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values of all but the pictures."""
+        return {
+            "title": self.title,
+            "facts": self.facts,
+            "tables": [table.as_dict() for table in self.tables],
+            "figures": [
+                {"name": figure.name, "section": section.title, "caption": figure.caption, "alt": figure.alt}
+                for section in self.drawn
+                for figure in section.figures
+            ],
+            "not_in_these_runs": [{"figure": section.title, "needs": section.needs} for section in self.absent],
+            "failed_runs": list(self.failures),
+            "unreadable_artifacts": list(self.problems),
+        }
+
+
+def build_report(
+    folder: RunFolder, *, figures: bool = True, command: str = "", reporter: ProgressReporter | None = None
+) -> Report:
+    """Make every table, and every figure there is data for.
+
+    Args:
+        folder: the runs.
+        figures: without them only tables are made, which takes no time.
+        command: that made the report.
+        reporter: told about progress.
+    """
+    tables = build_tables(folder)
+    sections = build_figures(folder, reporter) if figures else []
+    datasets = _names(run.dataset for run in folder.runs)
+    return Report(
+        title=f"Results on {datasets}",
+        facts=_facts(folder.runs, command),
+        tables=tuple(tables),
+        sections=tuple(sections),
+        failures=tuple(_failure(run) for run in folder.runs if not run.ok),
+        problems=tuple(folder.problems),
+    )
+
+
+def _facts(runs: tuple[Run, ...], command: str) -> dict[str, str]:
+    done = sum(run.ok for run in runs)
+    versions = dict.fromkeys(f"{name} {version}" for run in runs for name, version in run.versions.items())
+    trained = sum(run.training_seconds or 0 for run in runs)
+    commands = dict.fromkeys(run.command for run in runs if run.command)
+    return {
+        "Data": _names(run.dataset for run in runs),
+        "Runs": f"{done} finished, {len(runs) - done} failed",
+        "Presets": _names(run.preset for run in runs),
+        "Selection": _names(f"{run.selection} †" if run.oracle else run.selection for run in runs),
+        "Hardware": _names(run.hardware for run in runs),
+        "Training": f"{_duration(trained)} in all" if trained else "not recorded",
+        "Versions": ", ".join(versions) or "not recorded",
+        "Commit": _names(run.commit for run in runs),
+        "Command": "\n".join(commands) or "\n".join(_guessed_commands(runs)) or "not recorded",
+        **({"Report": command} if command else {}),
+    }
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(filter(None, names))) or "not recorded"
+
+
+def _guessed_commands(runs: tuple[Run, ...]) -> list[str]:
+    """What was run, as far as the records tell, where they do not hold the command itself."""
+    kinds = dict.fromkeys((run.suite, run.preset) for run in runs if run.suite)
+    commands = []
+    for suite, preset in kinds:
+        seeds = len({run.seed for run in runs if (run.suite, run.preset) == (suite, preset)})
+        chosen = f" --preset {preset}" if preset else ""
+        commands.append(f"homefold bench {suite}{chosen} --seeds {seeds} …")
+    return commands
+
+
+def _duration(seconds: float) -> str:
+    hours, rest = divmod(round(seconds), 3600)
+    minutes, left = divmod(rest, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {left} s" if minutes else f"{left} s"
+
+
+def _failure(run: Run) -> str:
+    settings = "".join(f", {name} {run.facts[name]}" for name in SETTINGS if name in run.facts)
+    where = f"{run.suite or run.dataset}, {shown_name(run.method)} on {run.target}, seed {run.seed}{settings}"
+    return f"{where}: {run.error}"

@@ -1,0 +1,177 @@
+"""One look for every picture: size, type, colours that colour-blind readers can tell apart, and bytes that repeat."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+from homefold.report.names import METHODS, in_order
+
+__all__ = [
+    "AFTER",
+    "BEFORE",
+    "COLOURS",
+    "RIGHT",
+    "WRONG",
+    "Figure",
+    "canvas",
+    "counted",
+    "grouped_bars",
+    "legend_below",
+    "method_colour",
+    "to_png",
+    "to_svg",
+    "wrap",
+]
+
+# The palette of Okabe and Ito.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
+RIGHT, WRONG = "#0072B2", "#D55E00"
+BEFORE, AFTER = "#E69F00", "#0072B2"
+_METHOD_COLOURS = {
+    "deep-all": "#999999",
+    "without-projection": "#E69F00",
+    "without-features": "#CC79A7",
+    "nearest": "#56B4E9",
+    "gan": "#009E73",
+    "vae": "#0072B2",
+}
+_OTHER_COLOURS = ("#D55E00", "#F0E442", "#000000")
+_WIDTH, _HEIGHT = 5.2, 3.4
+_DOTS_PER_INCH = 150
+
+_STYLE: dict[Any, Any] = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.8,
+    "axes.edgecolor": "#555555",
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "text.parse_math": False,  # a name may hold any sign
+    "svg.fonttype": "path",
+    "svg.hashsalt": "homefold",
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture and the words that go with it.
+
+    Args:
+        name: of its file, without the ending.
+        title: in a few words.
+        caption: what is shown, of what, and how many.
+        alt: what a reader who cannot see it should know.
+        format: `svg` or `png`.
+        data: the file's bytes.
+        wide: it needs the whole width of a page.
+    """
+
+    name: str
+    title: str
+    caption: str
+    alt: str
+    format: str
+    data: bytes
+    wide: bool = False
+
+
+@contextmanager
+def canvas(width: float = _WIDTH, height: float = _HEIGHT, **options: Any) -> Iterator[tuple[Any, Any]]:
+    """A figure and its axes (as `pyplot.subplots` gives them) in the house style, closed after the block."""
+    with plt.rc_context(_STYLE):
+        figure, axes = plt.subplots(figsize=(width, height), layout="constrained", **options)
+        try:
+            yield figure, axes
+        finally:
+            plt.close(figure)
+
+
+# Paper, lines and type turn round on a dark screen; the colours that carry meaning stay.
+_DARK = b"""
+@media screen and (prefers-color-scheme: dark) {
+  [style*="fill: #ffffff"] { fill: #161b21 !important }
+  [style*="fill: #000000"], g[id^="text_"] { fill: #e6eaee !important }
+  [style*="stroke: #555555"], [style*="stroke: #000000"] { stroke: #9aa5b1 !important }
+  [style*="stroke: #dddddd"] { stroke: #2c343d !important }
+  [style*="stroke: #222222"] { stroke: #e6eaee !important }
+}
+"""
+
+
+def to_svg(figure: Any) -> bytes:
+    """The picture as SVG that follows a dark screen; the same picture gives the same bytes."""
+    stream = io.BytesIO()
+    figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+    return stream.getvalue().replace(b"</style>", _DARK + b"</style>", 1)
+
+
+def to_png(figure: Any) -> bytes:
+    """The picture as PNG, for pictures made of pictures."""
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
+    return stream.getvalue()
+
+
+def method_colour(method: str, methods: Sequence[str]) -> str:
+    """A known method has one colour everywhere; the others share what is left."""
+    if method in _METHOD_COLOURS:
+        return _METHOD_COLOURS[method]
+    others = [name for name in in_order(methods) if name not in METHODS]
+    return _OTHER_COLOURS[others.index(method) % len(_OTHER_COLOURS)]
+
+
+def grouped_bars(
+    axis: Any,
+    groups: Sequence[str],
+    series: Sequence[tuple[str, str, Sequence[float], Sequence[float]]],
+) -> None:
+    """Bars side by side in each group, with a spread where there is one.
+
+    Args:
+        axis: to draw on.
+        groups: names below the bars.
+        series: name, colour, heights `(groups,)` and spreads `(groups,)` of each; NaN where there is none.
+    """
+    width = 0.82 / len(series)
+    for position, (name, colour, heights, spreads) in enumerate(series):
+        places = [i - 0.41 + width * (position + 0.5) for i in range(len(groups))]
+        axis.bar(places, heights, width * 0.94, label=name, color=colour)
+        axis.errorbar(places, heights, yerr=spreads, fmt="none", ecolor="#222222", elinewidth=1, capsize=2)
+    axis.set_xticks(range(len(groups)), [wrap(group, 12) for group in groups])
+    axis.tick_params(axis="x", length=0)
+
+
+def legend_below(figure: Any, axis: Any, columns: int = 3, marker_scale: float = 1.0) -> None:
+    """The legend under the picture, where it covers nothing."""
+    handles, labels = axis.get_legend_handles_labels()
+    wanted = min(columns, max(1, len(labels)))
+    figure.legend(handles, labels, loc="outside lower center", ncols=wanted, markerscale=marker_scale)
+
+
+def counted(count: int, thing: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "seed"), counted(3, "seed")
+    ('1 seed', '3 seeds')
+    """
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+
+
+def wrap(text: str, width: int) -> str:
+    """Names with underscores broken over lines no longer than `width` where that is possible."""
+    return "\n".join(textwrap.wrap(text.replace("_", " "), width, break_long_words=False)) or text

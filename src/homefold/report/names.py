@@ -1,0 +1,66 @@
+"""What methods are called in tables, in which order they stand, and which one is whose control."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+__all__ = ["FULL", "METHODS", "control_of", "full_method", "in_order", "plain_key", "short_name", "shown_name"]
+
+METHODS = {
+    "deep-all": ("Deep All", "Deep All"),
+    "without-projection": ("w/o G_φ (no projection)", "w/o G_φ"),
+    "without-features": ("w/o f_θ (projected Deep All)", "w/o f_θ"),
+    "nearest": ("1-NN", "1-NN"),
+    "gan": ("Full method, GAN", "GAN"),
+    "vae": ("Full method, VAE", "VAE"),
+}
+"""By key: the name in tables, and a short one for legends."""
+
+FULL = ("vae", "gan", "nearest")
+"""Methods that project onto the manifold of f's features, the paper's own first."""
+
+_BEFORE_OTHERS = ("deep-all",)
+
+
+def shown_name(method: str) -> str:
+    """The method's name in tables; an unknown one is called by its key."""
+    return METHODS[method][0] if method in METHODS else method
+
+
+def short_name(method: str) -> str:
+    """The method's name in legends."""
+    return METHODS[method][1] if method in METHODS else method
+
+
+def in_order(methods: Iterable[str]) -> list[str]:
+    """Deep All, then methods of others by name, then ours, the full one last."""
+    ours = [method for method in METHODS if method not in _BEFORE_OTHERS]
+
+    def place(method: str) -> tuple[int, int, str]:
+        if method in _BEFORE_OTHERS:
+            return 0, 0, ""
+        return (2, ours.index(method), "") if method in ours else (1, 0, method)
+
+    return sorted(dict.fromkeys(methods), key=place)
+
+
+def control_of(method: str, present: Iterable[str]) -> str | None:
+    """What a method must beat: for a projection the same features without it, for all else Deep All."""
+    wanted = ("without-projection", "deep-all") if method in FULL else ("deep-all",)
+    present = set(present)
+    return next((name for name in wanted if name in present and name != method), None)
+
+
+def full_method(present: Iterable[str]) -> str | None:
+    """The method that stands for the whole of the paper's, of those that were run."""
+    present = set(present)
+    return next((name for name in FULL if name in present), None)
+
+
+def plain_key(name: str) -> str:
+    """A name reduced to what spellings of it share.
+
+    >>> plain_key("Office-Home") == plain_key("office_home")
+    True
+    """
+    return "".join(letter for letter in name.lower() if letter.isalnum())

@@ -1,0 +1,88 @@
+"""What several seeds say: mean, spread, confidence interval, and a paired comparison."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats  # type: ignore[import-untyped]
+
+__all__ = ["Comparison", "Summary", "compare", "summarise"]
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The mean of some values and how sure it is.
+
+    Args:
+        mean: of the values.
+        std: the sample's standard deviation (n − 1 below the sum); None for a single value.
+        low: lower end of the 95 % confidence interval of the mean (Student's t); None for a single value.
+        high: its upper end.
+        n: how many values.
+    """
+
+    mean: float
+    std: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Values against a control's with the same seeds.
+
+    Args:
+        difference: mean of value − control.
+        p: of a two-sided paired t-test; None with a single seed, and when every seed differs by the same amount
+            other than zero, of which the test cannot say how likely it is.
+        n: how many seeds both have.
+    """
+
+    difference: float
+    p: float | None
+    n: int
+
+
+def summarise(values: Sequence[float]) -> Summary | None:
+    """Mean, standard deviation and confidence interval; None when there is no value.
+
+    >>> summarise([1.0, 3.0]).mean
+    2.0
+    """
+    n = len(values)
+    if n == 0:
+        return None
+    mean = float(np.mean(values))
+    if n == 1:
+        return Summary(mean, None, None, None, 1)
+    std = float(np.std(values, ddof=1))
+    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, n - 1)) * std / math.sqrt(n)
+    return Summary(mean, std, mean - half, mean + half, n)
+
+
+def compare(values: Mapping[int, float], control: Mapping[int, float]) -> Comparison | None:
+    """A paired test over the seeds that both have; None when they share no seed.
+
+    Args:
+        values: by seed.
+        control: by seed.
+    """
+    seeds = sorted(set(values) & set(control))
+    if not seeds:
+        return None
+    differences = np.array([values[seed] - control[seed] for seed in seeds])
+    return Comparison(float(differences.mean()), _paired_p(differences), len(seeds))
+
+
+def _paired_p(differences: np.ndarray) -> float | None:
+    if len(differences) < 2:
+        return None
+    if np.ptp(differences) <= 1e-9:
+        return 1.0 if np.abs(differences).max() <= 1e-9 else None
+    return float(stats.ttest_1samp(differences, 0.0).pvalue)

@@ -1,0 +1,105 @@
+"""`homefold report`: tables and figures from finished runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scene import Homefold
+
+
+def line(method: str, target: str, seed: int, accuracy: float | None, **changes: Any) -> str:
+    values = {
+        "dataset": "digits-mini",
+        "target": target,
+        "method": method,
+        "accuracy": accuracy,
+        "images": 100,
+        "seed": seed,
+        "protocol": "leave-one-domain-out",
+        "selection": "source-validation",
+        "suite": "digits-mini",
+        "preset": "quick",
+        "backbone": "digits-bn",
+        "status": "ok" if accuracy is not None else "failed",
+    }
+    return json.dumps({**values, **changes}) + "\n"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Two methods, two targets, two seeds; one run failed."""
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    text = "".join(
+        line(method, target, seed, base + 0.02 * seed)
+        for method, base in (("without-projection", 0.90), ("vae", 0.93))
+        for target in ("scan", "street")
+        for seed in (0, 1)
+    )
+    text += line("gan", "scan", 0, None, error="the loss became NaN")
+    (folder / "records.jsonl").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_everything_is_written_beside_the_runs(homefold: Homefold, runs: Path) -> None:
+    ended = homefold("report", runs)
+    assert ended.code == 0
+    out = runs / "report"
+    names = {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
+    assert {
+        "report.md",
+        "report.html",
+        "report.json",
+        "tables/digits-mini-digits-bn-quick.csv",
+        "tables/digits-mini-digits-bn-quick.tex",
+        "figures/ablation-digits-mini-digits-bn-quick.svg",
+    } == names
+    assert "94.00 ± 1.41 *" in ended.out
+    assert "failed (1 of 2), missing (1 of 2)" in ended.out
+    assert "Not in these runs:" in ended.out
+    assert str(out / "report.html") in ended.out
+
+
+def test_json_holds_the_paths_and_the_figures(homefold: Homefold, runs: Path, tmp_path: Path) -> None:
+    ended = homefold("report", runs, "--out", tmp_path / "out", "--format", "csv", "--json")
+    assert ended.code == 0
+    assert ended.json["files"] == {"csv": [str(tmp_path / "out" / "tables" / "digits-mini-digits-bn-quick.csv")]}
+    (table,) = ended.json["tables"]
+    cells = {row["label"]: row["cells"] for row in table["rows"]}
+    assert cells["Full method, VAE"]["street"]["mean"] == pytest.approx(94.0)
+    assert cells["Full method, VAE"]["street"]["difference_to_control"] == pytest.approx(3.0)
+    assert cells["Full method, GAN"]["scan"]["failed"] == 1
+    assert ended.json["failed_runs"] == ["digits-mini, Full method, GAN on scan, seed 0: the loss became NaN"]
+    assert not (tmp_path / "out" / "report.html").exists()
+
+
+@pytest.mark.parametrize(("kind", "ending"), [("md", "report.md"), ("latex", ".tex"), ("html", "report.html")])
+def test_one_format_alone(homefold: Homefold, runs: Path, tmp_path: Path, kind: str, ending: str) -> None:
+    assert homefold("report", runs, "--out", tmp_path / "out", "--format", kind).code == 0
+    written = [path.name for path in (tmp_path / "out").rglob("*") if path.suffix not in (".svg", ".json", "")]
+    assert len(written) == 1
+    assert written[0].endswith(ending)
+
+
+def test_no_runs_are_a_sentence(homefold: Homefold, tmp_path: Path) -> None:
+    missing = homefold("report", tmp_path / "none")
+    assert (missing.code, missing.out) == (1, "")
+    assert missing.error.startswith(f"there is no folder {tmp_path / 'none'}")
+    assert homefold("report", tmp_path).error.startswith(f"{tmp_path} holds no records.jsonl")
+    (tmp_path / "records.jsonl").write_text("\n")
+    assert "holds no runs yet" in homefold("report", tmp_path).error
+    assert not (tmp_path / "report").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_a_sentence(homefold: Homefold, runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("x")
+    ended = homefold("report", runs, "--out", tmp_path / "taken", "--format", "csv")
+    assert (ended.code, ended.error) == (1, f"{tmp_path / 'taken'} is a file; give --out a folder.")
+
+
+def test_help_lists_the_command(homefold: Homefold) -> None:
+    assert "make tables and figures from finished runs" in homefold("--help").out
+    assert "--format" in homefold("report", "--help").out

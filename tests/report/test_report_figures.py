@@ -1,0 +1,148 @@
+"""Every figure is there when its data are, says what it shows, and is named as absent when they are not."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_up_runs import CLASSES, Made, artifact_arrays, pacs_records, record, write_artifacts, write_runs
+
+from homefold.report.accuracy_figures import ablation_bars, scarce_curves, time_bars
+from homefold.report.answer_figures import confusion_matrices, coverage_curves, reliability_diagrams
+from homefold.report.calibration import reliability
+from homefold.report.divergence import a_distance
+from homefold.report.drawing import COLOURS, method_colour
+from homefold.report.feature_figures import loss_curves, target_distances
+from homefold.report.figures import SECTIONS, build_figures
+from homefold.report.runs import read_runs
+
+
+def test_every_kind_of_figure_is_drawn_from_a_full_folder(made: Made) -> None:
+    assert [section.title for section in made.report.absent] == []
+    assert len(made.report.drawn) == len(SECTIONS) == 17
+
+
+def test_every_figure_has_words_a_count_and_valid_bytes(made: Made) -> None:
+    figures = [figure for section in made.report.sections for figure in section.figures]
+    assert len({figure.name for figure in figures}) == len(figures)
+    for figure in figures:
+        assert len(figure.alt) > 20
+        assert re.search(r"n = \d|over \d+ runs|of \d+ features", figure.caption), figure.caption
+        if figure.format == "svg":
+            assert ElementTree.fromstring(figure.data).tag.endswith("svg")
+        else:
+            assert figure.data.startswith(b"\x89PNG")
+
+
+def test_figures_without_data_are_left_out_and_told(tmp_path: Path) -> None:
+    folder = read_runs(write_runs(tmp_path, [record(method="vae"), record(method="deep-all")]))
+    sections = build_figures(folder)
+    assert [section.title for section in sections if section.figures] == ["Time per image"]
+    assert all(section.needs for section in sections)
+
+
+def test_the_same_runs_give_the_same_bytes(made: Made) -> None:
+    assert ablation_bars(made.folder)[0].data == ablation_bars(made.folder)[0].data
+    assert confusion_matrices(made.folder)[0].data == confusion_matrices(made.folder)[0].data
+
+
+def test_the_ablation_says_the_averages_that_it_draws(tmp_path: Path) -> None:
+    values = {"deep-all": 0.7, "without-projection": 0.75, "vae": 0.8125}
+    records = [record(method=m, accuracy=a, target=t) for m, a in values.items() for t in ("sketch", "photo")]
+    (figure,) = ablation_bars(read_runs(write_runs(tmp_path, records)))
+    assert figure.alt == "Bars of accuracy; Avg.: Deep All 70.0 %, w/o G_φ 75.0 %, VAE 81.2 %."
+    assert "The axis begins at 50" in figure.caption
+
+
+def test_scarce_curves_average_the_targets(tmp_path: Path) -> None:
+    records = [
+        record(suite="scarce", target=t, facts={"fraction": f}, accuracy=a)
+        for f, t, a in ((0.2, "a", 0.5), (0.2, "b", 0.7), (0.8, "a", 0.8), (0.8, "b", 0.9))
+    ]
+    (figure,) = scarce_curves(read_runs(write_runs(tmp_path, records)))
+    assert "VAE from 60.0 % to 85.0 %" in figure.alt
+
+
+def test_distances_are_of_the_features_kept(made: Made) -> None:
+    (figure,) = target_distances(made.folder)
+    found = []
+    for target in ("art_painting", "cartoon", "photo", "sketch"):
+        arrays = artifact_arrays("vae", target, 0)
+        found.append(a_distance(arrays["source_features"], arrays["target_projected"]))
+    assert f"f_θ, projected {np.mean(found):.2f}" in figure.alt
+    assert "Deep All 2.00" in figure.alt
+
+
+def test_the_gallery_counts_what_was_corrected_and_spoiled(made: Made) -> None:
+    arrays = artifact_arrays("vae", "sketch", 0)
+    right = arrays["predicted"] == arrays["labels"]
+    right_before = arrays["probabilities_before"].argmax(axis=1) == arrays["labels"]
+    gained, lost = int((right & ~right_before).sum()), int((~right & right_before).sum())
+    assert gained > 0
+    assert lost > 0
+    drawn = [figure for section in made.report.drawn for figure in section.figures]
+    (corrected,) = [f for f in drawn if f.name.startswith("corrected-sketch")]
+    (spoiled,) = [f for f in drawn if f.name.startswith("spoiled-sketch")]
+    assert f"{gained} of n = 80 images corrected ({gained} corrected and {lost} spoiled in all)" in corrected.caption
+    assert f"{lost} of n = 80 images spoiled" in spoiled.caption
+
+
+def test_confusion_calibration_and_coverage_say_what_the_answers_give(made: Made) -> None:
+    arrays = artifact_arrays("vae", "photo", 0)
+    accuracy = 100 * (arrays["predicted"] == arrays["labels"]).mean()
+    (confusion,) = [figure for figure in confusion_matrices(made.folder) if "photo" in figure.name]
+    assert f"of {len(CLASSES)} classes on photo: {accuracy:.1f} % on the diagonal" in confusion.alt
+    (coverage,) = [figure for figure in coverage_curves(made.folder) if "photo" in figure.name]
+    assert f"{accuracy:.1f} % answering all" in coverage.alt
+    all_targets = [artifact_arrays("vae", target, 0) for target in ("art_painting", "cartoon", "photo", "sketch")]
+    labels = np.concatenate([found["labels"] for found in all_targets])
+    errors = [
+        100 * reliability(np.concatenate([found[name] for found in all_targets]), labels).error
+        for name in ("probabilities_before", "probabilities")
+    ]
+    (calibration,) = reliability_diagrams(made.folder)
+    assert f"{errors[0]:.1f} % before and {errors[1]:.1f} % after" in calibration.alt
+
+
+def test_the_loss_is_the_full_methods_with_its_elbows(made: Made) -> None:
+    figures = loss_curves(made.folder)
+    assert len(figures) == 4
+    assert all(figure.alt.endswith("elbows at 45, 80.") for figure in figures)
+
+
+def test_runs_without_probabilities_before_still_have_the_rest(tmp_path: Path) -> None:
+    records = pacs_records(1)[-4:]
+    write_runs(tmp_path, records)
+    write_artifacts(tmp_path, records, without=("probabilities_before", "loss_curves", "source_domains"))
+    drawn = {section.title for section in build_figures(read_runs(tmp_path)) if section.figures}
+    assert drawn == {
+        "A-distance between sources and target",
+        "Confusion matrices",
+        "Accuracy against coverage",
+        "Examples of each domain",
+    }
+
+
+def test_times_are_shown_with_their_hardware(tmp_path: Path) -> None:
+    records = [
+        record(method=m, inference_seconds_per_image=s) for m, s in (("without-projection", 0.001), ("vae", 0.0035))
+    ]
+    (figure,) = time_bars(read_runs(write_runs(tmp_path, records)))
+    assert figure.alt == "Bars of time: w/o G_φ 1 ms, VAE 3.5 ms."
+    assert "one made-up GPU" in figure.caption
+
+
+def test_a_name_with_any_sign_in_it_can_be_drawn(tmp_path: Path) -> None:
+    names = ("$x^$", "a\\b_{", "<&>")
+    records = [record(method=m, target=t) for m in ("deep-all", "without-projection") for t in names]
+    (figure,) = ablation_bars(read_runs(write_runs(tmp_path, records)))
+    assert ElementTree.fromstring(figure.data).tag.endswith("svg")
+
+
+@pytest.mark.parametrize("method", ["deep-all", "vae", "somebody-elses"])
+def test_a_method_has_one_colour_whoever_stands_beside_it(method: str) -> None:
+    assert method_colour(method, [method]) == method_colour(method, ["deep-all", "vae", method])
+    assert len(set(COLOURS)) == 8

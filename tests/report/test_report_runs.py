@@ -1,0 +1,118 @@
+"""Reading what a benchmark left, leniently."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_up_runs import record, write_artifacts, write_runs
+
+from homefold.errors import DataError
+from homefold.report.runs import read_runs
+
+
+def test_a_record_of_nothing_but_the_least_is_read(tmp_path: Path) -> None:
+    write_runs(tmp_path, [{"dataset": "mine", "target": "d", "method": "new", "accuracy": 0.5, "surprise": [1]}])
+    (run,) = read_runs(tmp_path).runs
+    assert (run.dataset, run.method, run.percent, run.seed, run.suite, run.facts) == ("mine", "new", 50.0, 0, "", {})
+
+
+def test_a_success_replaces_a_failure_and_is_not_replaced_by_one(tmp_path: Path) -> None:
+    failed, done = record(status="failed", error="no memory"), record(accuracy=0.9)
+    write_runs(tmp_path / "a", [failed, done])
+    write_runs(tmp_path / "b", [done, failed])
+    for name in ("a", "b"):
+        (run,) = read_runs(tmp_path / name).runs
+        assert run.accuracy == 0.9
+    write_runs(tmp_path / "c", [failed])
+    (run,) = read_runs(tmp_path / "c").runs
+    assert (run.ok, run.error) == (False, "no memory")
+
+
+@pytest.mark.parametrize("accuracy", [86.4, -0.1, None, "high", float("nan")])
+def test_an_accuracy_that_is_no_share_counts_as_failed(tmp_path: Path, accuracy: object) -> None:
+    write_runs(tmp_path, [record(accuracy=accuracy)])
+    (run,) = read_runs(tmp_path).runs
+    assert not run.ok
+    assert "accuracy" in run.error
+
+
+def test_a_line_cut_short_at_the_end_is_left_out_and_one_inside_is_named(tmp_path: Path) -> None:
+    whole = json.dumps(record())
+    path = write_runs(tmp_path, []) / "records.jsonl"
+    path.write_text(f"{whole}\n{whole[:40]}")
+    assert len(read_runs(tmp_path).runs) == 1
+    path.write_text(f"{whole[:40]}\n{whole}\n")
+    with pytest.raises(DataError, match=r"records\.jsonl, line 1 is not a run record"):
+        read_runs(tmp_path)
+
+
+def test_no_folder_no_records_and_no_runs_are_sentences(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="there is no folder"):
+        read_runs(tmp_path / "none")
+    with pytest.raises(DataError, match=r"holds no records\.jsonl"):
+        read_runs(tmp_path)
+    (tmp_path / "records.jsonl").write_text("")
+    with pytest.raises(DataError, match="holds no runs yet"):
+        read_runs(tmp_path)
+
+
+def test_artifacts_come_with_their_names_and_broken_ones_are_told(tmp_path: Path) -> None:
+    records = [record(), record(seed=1), record(seed=2)]
+    write_runs(tmp_path, records)
+    write_artifacts(tmp_path, records[:2])
+    broken = tmp_path / "artifacts" / f"{records[1]['run_id']}.npz"
+    broken.write_bytes(broken.read_bytes()[:100])
+    folder = read_runs(tmp_path)
+    artifact, cut, absent = (folder.artifact(run) for run in folder.runs)
+    assert artifact is not None
+    assert artifact.class_name(1) == "cross"
+    assert artifact.source_name(9) == "source 9"
+    assert artifact.has("labels", "thumbnails")
+    assert not artifact.has("labels", "unheard of")
+    assert cut is None
+    assert absent is None
+    assert [problem.split(" ")[0] for problem in folder.problems] == [broken.name]
+
+
+def test_a_pickle_among_the_arrays_is_never_loaded(tmp_path: Path) -> None:
+    values = record()
+    write_runs(tmp_path, [values])
+    (tmp_path / "artifacts").mkdir()
+    np.savez(tmp_path / "artifacts" / f"{values['run_id']}.npz", labels=np.array([{"a": 1}], dtype=object))
+    folder = read_runs(tmp_path)
+    assert folder.artifact(folder.runs[0]) is None
+    assert "cannot be read" in folder.problems[0]
+
+
+def test_a_benchmarks_own_names_are_understood(tmp_path: Path) -> None:
+    values = record(status="finished", facts={"sources": ["photo"]})
+    for name in ("run_id", "training_seconds", "inference_seconds_per_image"):
+        del values[name]
+    values |= {"run": "abc", "seconds": {"training": 12.0, "inference_per_image": 0.25}}
+    write_runs(tmp_path, [values])
+    (tmp_path / "artifacts").mkdir()
+    images = np.zeros((2, 4, 4, 3), dtype=np.uint8)
+    np.savez(
+        tmp_path / "artifacts" / "abc.npz",
+        labels=np.array([1, 0, 1]),
+        target_index=np.array([2, 1]),
+        class_names=np.array(["cat", "dog"]),
+        domain_names=np.array(["photo"]),
+        thumb_target=images,
+        thumb_source_before=images,
+        thumb_labels_before=np.array([0, 1]),
+        curve_loss=np.ones((1, 3)),
+    )
+    folder = read_runs(tmp_path)
+    (run,) = folder.runs
+    assert (run.ok, run.facts["source"], run.training_seconds, run.seconds_per_image) == (True, "photo", 12.0, 0.25)
+    artifact = folder.artifact(run)
+    assert artifact is not None
+    assert artifact["target_feature_labels"].tolist() == [1, 0]
+    assert (artifact.class_name(1), artifact.source_name(0)) == ("dog", "photo")
+    assert artifact["nearest_before"].shape == (2, 1, 4, 4, 3)
+    assert artifact["nearest_before_labels"].tolist() == [[0], [1]]
+    assert artifact.has("thumbnails", "loss_curves")
