@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from homefold import ManifoldProjector
-from homefold.errors import DataError, ManifoldCollapsedError, ModelFileError
+from homefold.errors import ConfigError, DataError, ManifoldCollapsedError, ModelFileError
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +55,36 @@ def test_the_score_for_being_off_the_manifold(projector, features):
     strange = projector.explain(np.random.default_rng(2).normal(size=(200, 16))).off_manifold
     assert np.median(strange) > 2 * np.median(usual)
     assert (usual > 1).mean() < 0.15
+
+
+@pytest.mark.parametrize("d", [9, 13, 33, 127])
+@pytest.mark.parametrize(
+    "settings", [{}, {"random_starts": 2, "nearest_starts": 1}, {"manifold": "nearest"}, {"classifier": "hidden"}]
+)
+def test_features_of_any_size_get_the_same_bytes_alone_and_in_any_order(d, settings):
+    random = np.random.default_rng(d)
+    y = np.repeat(["a", "b", "c"], 40)
+    x = np.repeat(random.normal(size=(3, d)), 40, axis=0) + 0.3 * random.normal(size=(120, d))
+    model = ManifoldProjector(latent_dim=5, hidden=(20,), manifold_epochs=60, steps=12, device="cpu", **settings)
+    model.fit(x, y)
+    together, order = model.predict_proba(x), random.permutation(120)
+    assert model.predict_proba(x[order]).tobytes() == together[order].tobytes()
+    for i in range(0, 120, 7):
+        assert model.predict_proba(x[i : i + 1]).tobytes() == together[i].tobytes()
+
+
+def test_a_zero_feature_gets_finite_probabilities(projector):
+    answers = projector.explain(np.zeros((1, 16)))
+    assert np.isfinite(answers.probabilities).all()
+    assert answers.similarity_after.tolist() == [0.0]
+    assert answers.abstained(1.0).tolist() == [True]
+
+
+@pytest.mark.parametrize("setting", [{"step": "sgd"}, {"stop": "elbo"}, {"manifold": "vea"}, {"classifier": "deep"}])
+def test_a_misspelt_choice_is_a_sentence(features, quick, setting):
+    x, y, _ = features
+    with pytest.raises(ConfigError, match=next(iter(setting.values()))):
+        clone(quick).set_params(**setting).fit(x, y)
 
 
 def test_parameters_are_read_back_and_cloned(quick):

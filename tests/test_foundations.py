@@ -26,6 +26,7 @@ from homefold.device import one_thread, resolve_device, resolve_precision
 from homefold.errors import ConfigError, DataError, ModelFileError
 from homefold.evaluation.records import RunRecord, append_record, read_records
 from homefold.files import (
+    _HOST,
     atomic_directory,
     plain_json,
     read_json,
@@ -72,10 +73,10 @@ class TestFiles:
         path = tmp_path / "model"
         gone = subprocess.Popen([sys.executable, "-c", ""])
         gone.wait()
-        (tmp_path / f".model.{gone.pid}.00ff.tmp").mkdir()
-        (tmp_path / f".model.{gone.pid}.00ff.old").mkdir()
-        (tmp_path / f".model.{gone.pid}.00ff.old" / "weights").write_text("good")
-        running = tmp_path / f".model.{os.getpid()}.00ff.tmp"
+        (tmp_path / f".model.{gone.pid}.{_HOST}-00ff.tmp").mkdir()
+        (tmp_path / f".model.{gone.pid}.{_HOST}-00ff.old").mkdir()
+        (tmp_path / f".model.{gone.pid}.{_HOST}-00ff.old" / "weights").write_text("good")
+        running = tmp_path / f".model.{os.getpid()}.{_HOST}-00ff.tmp"
         running.mkdir()
         recover(path)
         assert (path / "weights").read_text() == "good"

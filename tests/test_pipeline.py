@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -121,6 +122,21 @@ def test_another_search_at_inference_needs_no_training(fitted, street):
     predictions = fitted.predict(street.images[:6], projection=restarts)
     assert set(predictions.start_names) == {f"random {i}" for i in range(1, 9)}
     assert fitted.config.projection.encoder_start
+
+
+def test_numbers_as_labels_are_names_not_positions(few_digits, quick_config):
+    config = replace(quick_config, features=replace(quick_config.features, epochs=2))
+    shifted = few_digits.labels + 1
+    model = Homefold(config, device="cpu").fit(few_digits.images, shifted, few_digits.domains)
+    assert model.class_names == ("1", "2", "3")
+    accuracy = (model.predict(few_digits.images).labels == shifted.astype(str)).mean()
+    assert model.score(few_digits.images, shifted) == pytest.approx(accuracy)
+    with pytest.raises(DataError, match="labels 4 are no classes"):
+        model.score(few_digits.images, shifted + 1)
+
+
+def test_one_image_gives_one_answer(fitted, street):
+    assert len(fitted.predict(street.images[0])) == 1
 
 
 class TestSavingAndLoading:
@@ -241,9 +257,15 @@ class TestData:
         config = replace(quick_config, features=replace(quick_config.features, epochs=2))
         model = Homefold(config, device="cpu").fit(tmp_path, holdout="street")
         assert sorted(model.source_domains) == ["photo", "print", "scan"]
-        assert len(model.predict(tmp_path / "scan" / "1")) == 24
+        answers = model.predict(tmp_path / "scan" / "1")
+        assert [Path(answer.path).parent.name for answer in answers] == ["1"] * 24
+        shutil.rmtree(tmp_path / "street" / "0")
+        left = model.predict([tmp_path / "scan" / "1", tmp_path / "street" / "1"], skip_bad=True)
+        assert left.paths == answers.paths
         with pytest.raises(DataError, match="street"):
             model.predict(tmp_path / "street")
+        shutil.rmtree(tmp_path / "street")
+        assert 0 <= model.score(tmp_path) <= 1
 
     def test_images_of_another_size_are_resized(self, fitted):
         assert len(fitted.predict(np.zeros((2, 50, 70, 3), dtype=np.uint8))) == 2
@@ -298,7 +320,13 @@ def test_a_network_of_ones_own(few_digits, quick_config, tmp_path):
 
     config = replace(quick_config, features=replace(quick_config.features, epochs=2))
     torch.manual_seed(0)
-    model = Homefold(config, backbone=network(), device="cpu").fit(few_digits, holdout="street")
+    mine = network()
+    before = {name: value.clone() for name, value in mine.state_dict().items()}
+    model = Homefold(config, backbone=mine, device="cpu").fit(few_digits, holdout="street")
+    assert all(torch.equal(before[name], value) for name, value in mine.state_dict().items())
+    assert all(parameter.requires_grad for parameter in mine.parameters())
+    again = Homefold(config, backbone=mine, device="cpu").fit(few_digits, holdout="street")
+    assert again.predict_proba(few_digits.images[:9]).tobytes() == model.predict_proba(few_digits.images[:9]).tobytes()
     model.save(tmp_path / "model")
     with pytest.raises(ConfigError, match="pass it as backbone="):
         Homefold.load(tmp_path / "model")

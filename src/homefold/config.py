@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import tyro
 
+from homefold.choices import require_choices
 from homefold.classifier import ClassifierConfig
 from homefold.data.augmentation import augmentation_preset
 from homefold.errors import ConfigError
@@ -41,6 +42,7 @@ class PreprocessingConfig:
     """Statistics that the backbone expects: imagenet, half (to −1…1) or none."""
 
     def __post_init__(self) -> None:
+        require_choices(self)
         if self.image_size < 1:
             raise ConfigError(f"image_size must be at least 1 pixel; got {self.image_size}.")
 

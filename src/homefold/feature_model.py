@@ -22,8 +22,9 @@ from homefold.tiles import apply_in_tiles, steady_tile
 
 __all__ = ["FeatureModel", "calibration_features", "fit_feature_model", "reconstructor", "to_sphere"]
 
-_CALIBRATION_ROWS = 512
+_CALIBRATION_ROWS = 256
 _CALIBRATION_QUANTILE = 0.95
+_STEP_FOR_OTHER_SETTINGS = 4
 _SMALLEST_SCALE = 1e-6
 
 
@@ -75,9 +76,13 @@ class FeatureModel:
         return project(self.manifold, self.prepare(z), config or self.projection, seed=self.seed, reporter=reporter)
 
     def off_manifold_scale(self, config: ProjectionConfig) -> float:
-        """The distance 1 − cos that 95 % of held-out source features stay below under these settings."""
+        """The distance 1 − cos that 95 % of held-out source features stay below under these settings.
+
+        It is saved for the model's own settings; for others fewer features must do, since a search may be long.
+        """
         if config not in self._scales:
-            found = project(self.manifold, self.calibration, config, seed=self.seed)
+            step = 1 if config == self.projection else _STEP_FOR_OTHER_SETTINGS
+            found = project(self.manifold, self.calibration[::step].contiguous(), config, seed=self.seed)
             quantile = torch.quantile(1 - found.similarity_after, _CALIBRATION_QUANTILE)
             self._scales[config] = max(float(quantile), _SMALLEST_SCALE)
         return self._scales[config]
@@ -129,7 +134,8 @@ class FeatureModel:
         """Everything that must be saved, by name."""
         parts = {"manifold": self.manifold.state_dict(), "classifier": self.classifier.state_dict()}
         named = {f"{part}.{name}": value for part, state in parts.items() for name, value in state.items()}
-        return {**named, "calibration": self.calibration}
+        scale = torch.tensor(self.off_manifold_scale(self.projection), dtype=torch.float64)
+        return {**named, "calibration": self.calibration, "off_manifold_scale": scale}
 
     @staticmethod
     def from_tensors(
@@ -161,9 +167,12 @@ class FeatureModel:
         except RuntimeError as error:
             raise ModelFileError(f"the tensors do not fit the configuration ({error}).") from None
         manifold.report = ManifoldReport.from_dict(manifold_report)
-        return FeatureModel(
+        model = FeatureModel(
             manifold.to(device), classifier.to(device), projection, normalise, class_names, seed, calibration.to(device)
         )
+        if "off_manifold_scale" in tensors:
+            model._scales[projection] = float(tensors["off_manifold_scale"])
+        return model
 
 
 def fit_feature_model(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import glob
+import hashlib
 import json
 import os
+import platform
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -31,6 +33,10 @@ __all__ = [
 ]
 
 
+# Process numbers mean nothing on another machine that shares the disk.
+_HOST = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+
+
 def _sync(path: Path) -> None:
     """Flush a file or directory entry to the disk, so that a rename cannot overtake its data."""
     descriptor = os.open(path, os.O_RDONLY)
@@ -42,13 +48,13 @@ def _sync(path: Path) -> None:
 
 def _beside(path: Path, kind: str) -> Path:
     """A name for this process alone, hidden beside `path`."""
-    return path.parent / f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.{kind}"
+    return path.parent / f".{path.name}.{os.getpid()}.{_HOST}-{secrets.token_hex(4)}.{kind}"
 
 
 def _left_behind(path: Path, kind: str) -> list[Path]:
-    """What processes that no longer run left beside `path`."""
+    """What processes of this machine that no longer run left beside `path`."""
     found = []
-    for item in path.parent.glob(f".{glob.escape(path.name)}.*.*.{kind}"):
+    for item in path.parent.glob(f".{glob.escape(path.name)}.*.{_HOST}-*.{kind}"):
         pid = item.name.rsplit(".", 3)[1]
         if pid.isdigit() and not _runs(int(pid)):
             found.append(item)

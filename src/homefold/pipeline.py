@@ -25,6 +25,7 @@ from homefold.feature_model import FeatureModel, fit_feature_model
 from homefold.features import FeatureNet, build_feature_net, train_features
 from homefold.features.extraction import extract_features
 from homefold.files import plain_json, read_json, write_json
+from homefold.manifold import build_manifold
 from homefold.model_card import model_card
 from homefold.model_folder import read_model_folder, write_model_folder
 from homefold.predictions import Predictions
@@ -143,6 +144,8 @@ class Homefold:
                 them and gives the same model.
             on_epoch: called with the figures of each epoch of stage 1.
         """
+        net = self._build_net(self._size, pretrained=True)
+        build_manifold(self.config.manifold, net.feature_dim)  # complains before any image is decoded
         dataset = self._source_dataset(data, labels, domains, holdout, skip_bad)
         train, held_out = self._split(dataset)
         checkpoint = self._open_work_dir(work_dir, dataset) if work_dir is not None else None
@@ -150,7 +153,7 @@ class Homefold:
         with deterministic_algorithms(self.deterministic):
             trained = train_features(
                 config.features,
-                self._build_net(dataset.image_size, pretrained=True),
+                net,
                 dataset,
                 train,
                 held_out,
@@ -273,7 +276,7 @@ class Homefold:
 
     def features(self, data: ImageData) -> np.ndarray:
         """f's raw features `(n, d)` of images."""
-        parts = [self._extract(self.net, images) for images in self._image_chunks(data, skip_bad=False)]
+        parts = [self._extract(self.net, images) for images, _ in self._image_chunks(data)]
         return torch.cat(parts).cpu().numpy()
 
     def predict(
@@ -282,18 +285,21 @@ class Homefold:
         *,
         projected: bool = True,
         projection: ProjectionConfig | None = None,
+        skip_bad: bool = False,
     ) -> Predictions:
-        """Answers for images of any domain.
+        """Answers for images of any domain; those from files carry their paths.
 
         Args:
             data: a `DomainDataset`, an array of images, the path of an image or folder, or a list of paths.
             projected: bring each feature to the source manifold first; False is the control.
             projection: other settings of the search than the model's own.
+            skip_bad: leave out files that cannot be read instead of stopping; `paths` tells which remain.
         """
-        parts = [
-            self.feature_model.predict(self._extract(self.net, images), projected=projected, config=projection)
-            for images in self._image_chunks(data, skip_bad=False)
-        ]
+        parts = []
+        for images, paths in self._image_chunks(data, skip_bad=skip_bad):
+            z = self._extract(self.net, images)
+            part = self.feature_model.predict(z, projected=projected, config=projection)
+            parts.append(replace(part, paths=paths))
         return Predictions.concatenate(parts)
 
     def predict_proba(self, data: ImageData, *, projected: bool = True) -> np.ndarray:
@@ -304,24 +310,33 @@ class Homefold:
         """Where each image's feature comes home to on the source manifold."""
         parts = [
             self.feature_model.project(self._extract(self.net, images), projection)
-            for images in self._image_chunks(data, skip_bad=False)
+            for images, _ in self._image_chunks(data)
         ]
         return Projection.concatenate(parts).cpu()
 
     def score(self, data: ImageData, labels: Any = None, *, projected: bool = True) -> float:
-        """Accuracy on a `DomainDataset`, or on images with `labels` (class names or indices)."""
+        """Accuracy on a `DomainDataset`, a dataset's name, a folder `root/domain/class/image`, or images with `labels`.
+
+        Labels are compared by name, as `fit` was given them: the number 3 is the class called "3".
+        """
+        if labels is None and isinstance(data, str | Path):
+            data = load_dataset(data, size=self._size, resize=self.config.preprocessing.resize, reporter=self.reporter)
         if isinstance(data, DomainDataset):
             truth = np.asarray(data.class_names, dtype=object)[data.labels].astype(str)
         elif labels is None:
-            raise DataError("score needs labels, unless it is given a DomainDataset.")
+            raise DataError("score needs labels, unless it is given a DomainDataset or a folder of classes.")
         else:
-            truth = np.asarray(labels)
-            if np.issubdtype(truth.dtype, np.integer):
-                truth = np.asarray(self.class_names, dtype=object)[truth].astype(str)
-        return float((self.predict(data, projected=projected).labels == truth.astype(str)).mean())
+            truth = np.asarray(labels).astype(str)
+        unknown = sorted(set(truth.tolist()) - set(self.class_names))
+        if unknown:
+            raise DataError(
+                f"the labels {', '.join(unknown[:10])} are no classes of this model; it knows "
+                f"{', '.join(self.class_names)}."
+            )
+        return float((self.predict(data, projected=projected).labels == truth).mean())
 
-    def _image_chunks(self, data: ImageData, *, skip_bad: bool) -> Iterator[np.ndarray]:
-        """Decoded images of the model's size, a bounded number at a time."""
+    def _image_chunks(self, data: ImageData, *, skip_bad: bool = False) -> Iterator[tuple[np.ndarray, tuple[str, ...]]]:
+        """Decoded images of the model's size with the files they came from, a bounded number at a time."""
         size, resize = self._size, self.config.preprocessing.resize
         if isinstance(data, DomainDataset):
             images = data.images
@@ -331,10 +346,12 @@ class Homefold:
             paths = find_images([data] if isinstance(data, str | Path) else list(data))
             for start in range(0, len(paths), _DECODED_AT_ONCE):
                 chunk = paths[start : start + _DECODED_AT_ONCE]
-                yield load_images(chunk, size=size, resize=resize, skip_bad=skip_bad)[0]
+                decoded, kept, _ = load_images(chunk, size=size, resize=resize, skip_bad=skip_bad)
+                if len(decoded):
+                    yield decoded, tuple(str(path) for path in kept)
             return
         for start in range(0, len(images), _DECODED_AT_ONCE):
-            yield resize_images(np.asarray(images[start : start + _DECODED_AT_ONCE]), size, resize)
+            yield resize_images(np.asarray(images[start : start + _DECODED_AT_ONCE]), size, resize), ()
 
     def _extract(self, net: FeatureNet, images: np.ndarray) -> torch.Tensor:
         return extract_features(net, images, self.device)

@@ -26,6 +26,7 @@ class Prediction:
         start: which start won.
         off_manifold: how far from the source manifold it ended, in units of what 95 % of held-out source images stay
             below: above 1 is unusual.
+        path: the file it came from; empty when it came from memory.
     """
 
     label: str
@@ -35,6 +36,7 @@ class Prediction:
     iterations: int
     start: str
     off_manifold: float
+    path: str = ""
 
     @property
     def confidence(self) -> float:
@@ -42,12 +44,9 @@ class Prediction:
         return self.probabilities[self.label]
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "label": self.label,
-            "confidence": self.confidence,
-            **{field.name: getattr(self, field.name) for field in fields(self) if field.name != "label"},
-        }
+        """Plain values for JSON; without a path when there is none."""
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "path" or self.path}
+        return {"label": self.label, "confidence": self.confidence, **values}
 
 
 @dataclass(frozen=True)
@@ -63,6 +62,7 @@ class Predictions:
         start: `(n,)` index into `start_names`.
         off_manifold: `(n,)`.
         start_names: what the starts are called; `("none",)` when nothing was projected.
+        paths: the file of each sample; empty when they came from memory.
     """
 
     class_names: tuple[str, ...]
@@ -73,6 +73,7 @@ class Predictions:
     start: np.ndarray
     off_manifold: np.ndarray
     start_names: tuple[str, ...]
+    paths: tuple[str, ...] = ()
 
     @property
     def indices(self) -> np.ndarray:
@@ -105,6 +106,7 @@ class Predictions:
             iterations=int(self.iterations[index]),
             start=self.start_names[int(self.start[index])],
             off_manifold=float(self.off_manifold[index]),
+            path=self.paths[index] if self.paths else "",
         )
 
     def __iter__(self) -> Iterator[Prediction]:
@@ -115,10 +117,15 @@ class Predictions:
         """One after the other."""
         if not parts:
             raise DataError("there is nothing to predict: no image was given.")
-        fixed = ("class_names", "start_names")
+        fixed = ("class_names", "start_names", "paths")
         joined: dict[str, Any] = {
             field.name: np.concatenate([getattr(part, field.name) for part in parts])
             for field in fields(Predictions)
             if field.name not in fixed
         }
-        return Predictions(**joined, class_names=parts[0].class_names, start_names=parts[0].start_names)
+        return Predictions(
+            **joined,
+            class_names=parts[0].class_names,
+            start_names=parts[0].start_names,
+            paths=tuple(path for part in parts for path in part.paths),
+        )

@@ -22,10 +22,13 @@ _known: WeakKeyDictionary[nn.Module, dict[Hashable, int]] = WeakKeyDictionary()
 
 
 def fill_tile(rows: torch.Tensor, size: int) -> torch.Tensor:
-    """`rows` with its last row repeated until there are `size`; `rows` itself when there are, or none at all."""
+    """A copy of `rows` with its last row repeated until there are `size`; no rows stay none.
+
+    Always a copy: a slice of a larger tensor may start at any address, and kernels sum differently from odd ones.
+    """
     missing = size - len(rows)
     if missing <= 0 or len(rows) == 0:
-        return rows
+        return rows.clone()
     return torch.cat([rows, rows[-1:].expand(missing, *rows.shape[1:])])
 
 

@@ -145,6 +145,12 @@ def test_start_names_say_which_start_won(manifold):
     assert start_names(config, manifold) == ("encoder", "nearest 1", "random 1", "random 2")
 
 
+def test_more_nearest_starts_than_known_points(manifold, features):
+    config = ProjectionConfig(nearest_starts=10_000, steps=2)
+    names = start_names(config, manifold)
+    assert len(names) == starting_latents(config, manifold, features[:1], seed=0).shape[1] == 1 + 240
+
+
 def test_without_an_encoder_the_nearest_known_point_stands_in(features):
     config = ManifoldConfig(kind="gan", latent_dim=4, hidden=(16,), epochs=2)
     gan = fit_manifold(config, features[:240], features[240:], seed=0, device="cpu")

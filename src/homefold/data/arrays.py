@@ -53,7 +53,8 @@ def images_from_array(images: Any) -> np.ndarray:
     Args:
         images: integers from 0 to 255 or floats from 0 to 1, of shape `(n, height, width, channels)`,
             `(n, channels, height, width)` or `(n, height, width)`. The axis that measures 3 is the colour
-            (the last, if both could be), else the axis that measures 1 is a grey that is repeated.
+            (the last, if both could be), else the axis that measures 1 is a grey that is repeated. An array
+            of three axes, the first or last of which measures 3, is one image in colour.
     """
     array = _as_numpy(images, "images")
     if array.size == 0:
@@ -73,7 +74,9 @@ def _as_numpy(values: Any, what: str) -> np.ndarray:
 
 def _channels_last(array: np.ndarray) -> np.ndarray:
     """`(n, height, width, 3)` in the values' own type."""
-    if array.ndim == 3:
+    if array.ndim == 3 and 3 in (array.shape[2], array.shape[0]):
+        array = array[None]  # one image in colour, not a stack of greys three pixels wide
+    elif array.ndim == 3:
         array = array[..., None]
     if array.ndim == 4:
         for channels in (3, 1):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 from torch import nn
 
 from homefold.features.backbones import build_backbone
@@ -29,11 +31,13 @@ def build_feature_net(
         normalisation: statistics of its input.
         seed: of what starts at random.
         pretrained: start from the configured weights; False when a saved state will be loaded into it.
-        backbone: used instead of the configured one.
+        backbone: used instead of the configured one; a copy of it is trained, so that it can serve again.
     """
     with isolated_seed(seed, "network"):
         if backbone is None:
             backbone = build_backbone(config.backbone, config.weights if pretrained else "none")
+        else:
+            backbone = copy.deepcopy(backbone).requires_grad_(True)
         return FeatureNet(
             backbone, image_size, head=config.head, feature_dim=config.feature_dim, normalisation=normalisation
         )

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from homefold.choices import require_choices
 from homefold.data.augmentation import AugmentationConfig
 from homefold.device import Precision
 from homefold.errors import ConfigError
@@ -77,6 +78,7 @@ class FeatureConfig:
     """How training images are varied."""
 
     def __post_init__(self) -> None:
+        require_choices(self)
         positive = ("temperature", "epochs", "batch_size", "learning_rate")
         for name in positive:
             if not getattr(self, name) > 0:
@@ -86,6 +88,11 @@ class FeatureConfig:
                 raise ConfigError(f"{name} is a fraction of the training, 0 to 1; got {getattr(self, name)}.")
         if not 0 < self.held_out < 1:
             raise ConfigError(f"held_out is a fraction between 0 and 1; got {self.held_out}.")
+        if not 0 <= self.momentum < 1:
+            raise ConfigError(f"momentum must be in [0, 1); got {self.momentum}.")
+        for name in ("weight_decay", "metric_weight", "cross_entropy_weight", "checkpoint_seconds"):
+            if not getattr(self, name) >= 0:
+                raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
         if self.batch_size < 2:
             raise ConfigError("batch_size must be at least 2: L_A compares pairs.")
         if self.feature_dim < 0:

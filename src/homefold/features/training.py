@@ -150,7 +150,10 @@ class _Run:
         self.store = ImageStore(dataset.images, device)
         self.labels = torch.from_numpy(dataset.labels)
         self.domains = torch.from_numpy(dataset.domains)
-        self.train_indices, self.held_out_indices = torch.from_numpy(train), torch.from_numpy(held_out)
+        self.train_indices = torch.from_numpy(train)
+        # Shuffled once: where pairs are compared in parts, each part then holds every domain and class.
+        shuffle = torch.randperm(len(held_out), generator=generator(seed, "held out"))
+        self.held_out_indices = torch.from_numpy(held_out)[shuffle]
         self.num_classes = len(dataset.class_names)
         self.dtype = resolve_precision(config.precision, device)
         self.optimizer = torch.optim.SGD(
@@ -221,7 +224,7 @@ class _Run:
         self.epoch += 1
         if config.average_from < 1 and self.epoch > config.average_from * config.epochs:
             self.average.update()
-        value = self._validate()
+        value = self._validate(checkpoint)
         if config.select == "last" or self.average.count == 1 or value < self.best_value:
             # The first averaged weights start a new competition: raw and averaged states are not compared.
             self.best_value, self.best_epoch = value, self.epoch
@@ -269,24 +272,18 @@ class _Run:
                 ]
             )
 
-    def _validate(self) -> float:
+    def _validate(self, checkpoint: Path | None) -> float:
         """The criterion on the held-out images; ends the run when their features have collapsed."""
         z = self._held_out_features(self._candidate())
         labels = self.labels[self.held_out_indices].to(self.device)
         if not torch.isfinite(z).all():
-            raise TrainingDivergedError(self._diverged("the features of the held-out images are not finite", None))
+            where = f"the features of the held-out images are not finite after epoch {self.epoch}"
+            raise TrainingDivergedError(self._diverged(where, checkpoint))
         require_spread(feature_spread(z[:_LARGEST_VALIDATION_BATCH], labels[:_LARGEST_VALIDATION_BATCH]), self.epoch)
-        parts = range(0, len(z), _LARGEST_VALIDATION_BATCH)
+        parts = list(zip(z.split(_LARGEST_VALIDATION_BATCH), labels.split(_LARGEST_VALIDATION_BATCH), strict=True))
         with torch.no_grad():
-            values = [
-                self.objective.criterion(
-                    z[i : i + _LARGEST_VALIDATION_BATCH],
-                    labels[i : i + _LARGEST_VALIDATION_BATCH],
-                    self.config.temperature,
-                )
-                for i in parts
-            ]
-        return float(torch.stack(values).mean())
+            values = [len(y) * self.objective.criterion(part, y, self.config.temperature) for part, y in parts]
+        return float(torch.stack(values).sum() / len(z))
 
     def _require_finite(self, losses: torch.Tensor, checkpoint: Path | None) -> None:
         bad = torch.nonzero(~torch.isfinite(losses)).flatten()
@@ -297,7 +294,10 @@ class _Run:
     def _diverged(self, what: str, checkpoint: Path | None) -> str:
         kept = ""
         if checkpoint is not None and checkpoint.exists():
-            kept = f" The last good state stays in {checkpoint}."
+            kept = (
+                f" The last good state stays in {checkpoint}; other settings start anew once {checkpoint.parent} is "
+                f"deleted."
+            )
         return (
             f"training diverged: {what}. Lower --learning-rate (it was {self.config.learning_rate}), or choose "
             f"--features.precision float32.{kept}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from homefold.choices import require_choices
 from homefold.errors import ConfigError
 from homefold.projection.steps import Adam, Gradient, Normalised, StepRule
 from homefold.projection.stopping import Elbow, Fixed, Plateau, StoppingRule
@@ -44,6 +45,7 @@ class ProjectionConfig:
     """Samples computed together, always filled up to this number; 0 takes what suits the device."""
 
     def __post_init__(self) -> None:
+        require_choices(self)
         for name in ("random_starts", "nearest_starts", "steps"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")

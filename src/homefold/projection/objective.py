@@ -6,14 +6,16 @@ import torch
 
 __all__ = ["cosine_distance"]
 
-_SMALLEST = 1e-12
+_SMALLEST = 1e-24
 
 
 def cosine_distance(z: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """L_S = 1 − cos(z_t, z), row by row: `(n, d)` and `(n, d)` to `(n,)`.
+    """L_S = 1 − cos(z_t, z), row by row: `(n, d)` and `(n, d)` to `(n,)`; a zero row is similar to nothing.
+
+    The clamp stands inside the root, whose gradient at zero would be infinite.
 
     >>> cosine_distance(torch.tensor([[2.0, 0.0]]), torch.tensor([[0.0, 1.0]]))
     tensor([1.])
     """
-    lengths = (z.square().sum(1) * target.square().sum(1)).sqrt().clamp_min(_SMALLEST)
-    return 1 - (z * target).sum(1) / lengths
+    length, target_length = (x.square().sum(1).clamp_min(_SMALLEST).sqrt() for x in (z, target))
+    return 1 - (z * target).sum(1) / (length * target_length)

@@ -131,7 +131,7 @@ def _project_tile(manifold: Manifold, z: torch.Tensor, config: ProjectionConfig,
     decoded = manifold.decode(latents.reshape(n * s, k))
     after = cosine_distance(decoded, rows).view(n, s)
     before = cosine_distance(manifold.decode(starts.reshape(n * s, k)), rows).view(n, s)
-    won = after.argmin(dim=1)
+    won = after.nan_to_num(nan=torch.inf).argmin(dim=1)
     pick = torch.arange(n, device=z.device)
     return Projection(
         features=decoded.view(n, s, z.shape[1])[pick, won],

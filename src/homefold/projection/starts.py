@@ -22,7 +22,8 @@ def start_names(config: ProjectionConfig, manifold: Manifold) -> tuple[str, ...]
 
 
 def _nearest(config: ProjectionConfig, manifold: Manifold) -> int:
-    return config.nearest_starts + int(config.encoder_start and not manifold.has_encoder)
+    wanted = config.nearest_starts + int(config.encoder_start and not manifold.has_encoder)
+    return min(wanted, len(manifold.bank_latents))
 
 
 def starting_latents(config: ProjectionConfig, manifold: Manifold, targets: torch.Tensor, seed: int) -> torch.Tensor:
@@ -39,7 +40,7 @@ def starting_latents(config: ProjectionConfig, manifold: Manifold, targets: torc
     if nearest:
         unit = torch.nn.functional.normalize(targets, dim=1)
         bank = torch.nn.functional.normalize(manifold.bank_features, dim=1)
-        order = (unit @ bank.T).topk(min(nearest, len(bank)), dim=1).indices
+        order = (unit @ bank.T).topk(nearest, dim=1).indices
         parts.append(manifold.bank_latents[order])
     if config.random_starts:
         drawn = torch.randn(config.random_starts, manifold.latent_dim, generator=generator(seed, "starts"))
