@@ -25,7 +25,7 @@ def show_seconds(seconds: float) -> str:
     """A span of time as people say it.
 
     >>> show_seconds(42), show_seconds(150), show_seconds(7300)
-    ('42 s', '2 min 30 s', '2 h 2 min')
+    ('42 s', '2 min 30 s', '2 h 1 min')
     """
     whole = round(seconds)
     if whole < 60:

@@ -144,7 +144,7 @@ _SUITES = (
     Suite(
         "few-shot",
         "Adaptation to a handful of labelled target samples.",
-        "digits",
+        "digits-few-shot",
         ("digits",),
         FewShot(),
         _PROJECTED,
