@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +125,7 @@ def test_missing_imagenet_weights_are_told_before_an_image_is_decoded(
 def test_data_that_does_not_exist_gets_the_closest_name(homefold: Homefold, tmp_path: Path) -> None:
     ended = homefold("fit", "digits-min", "--out", tmp_path / "m", *QUICK)
     assert ended.code == 1
-    assert "There is no dataset 'digits-min'" in ended.error
+    assert "There is no dataset and no folder 'digits-min'" in ended.error
     assert "Did you mean digits-mini?" in ended.error
 
 
@@ -292,7 +291,7 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on_to_the_same_model(
     )
     checkpoint = tmp_path / "model.unfinished" / "features.safetensors"
     while not checkpoint.exists() and process.poll() is None:
-        time.sleep(0.01)
+        os.sched_yield()
     process.send_signal(signal.SIGINT)
     stdout, stderr = process.communicate()
     assert (process.returncode, stdout) == (130, "")

@@ -44,7 +44,7 @@ def test_json_lines_hold_what_the_library_predicts(homefold: Homefold, shared_mo
     assert [line["path"] for line in ended.json_lines] == [str(path) for path in paths]
     for line, prediction in zip(ended.json_lines, expected, strict=True):
         assert set(line) == KEYS
-        assert {key: line[key] for key in KEYS - {"path", "abstained"}} == prediction.as_dict()
+        assert {key: line[key] for key in KEYS - {"abstained"}} == prediction.as_dict()
         assert line["abstained"] is False
 
 

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -257,8 +256,7 @@ def test_a_limit_is_read_as_people_write_it(cache_dir, monkeypatch):
 
 
 _LOADER = """
-import json, sys, time
-from pathlib import Path
+import json, signal, sys
 from homefold.data import load_dataset
 from homefold.data.sources import FileImage
 
@@ -267,10 +265,9 @@ pixels = FileImage.pixels
 def slow(self, **settings):
     global decoded
     decoded += 1
-    Path(sys.argv[2]).touch()
-    if sys.argv[3] == "hang" and decoded == 6:
-        time.sleep(600)
-    time.sleep(0.02)
+    if sys.argv[2] == "hang" and decoded == 6:
+        print("hanging", flush=True)
+        signal.pause()
     return pixels(self, **settings)
 FileImage.pixels = slow
 dataset = load_dataset(sys.argv[1], size=(6, 6), workers=1)
@@ -278,20 +275,20 @@ print(json.dumps({"decoded": decoded, "fingerprint": dataset.fingerprint()}))
 """
 
 
-def _start(photos, sign, mode) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", _LOADER, str(photos), str(sign), mode]
+def _start(photos, mode) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", _LOADER, str(photos), mode]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def _wait_for(path) -> None:
-    deadline = time.monotonic() + 60
-    while not path.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+def _start_and_hang(photos) -> subprocess.Popen[str]:
+    """A build that has decoded half of its images and goes no further."""
+    process = _start(photos, "hang")
+    assert process.stdout.readline() == "hanging\n"
+    return process
 
 
-def test_two_processes_at_once_decode_once_and_agree(photos, tmp_path, cache_dir):
-    processes = [_start(photos, tmp_path / f"sign{i}", "go") for i in range(2)]
+def test_two_processes_at_once_decode_once_and_agree(photos, cache_dir):
+    processes = [_start(photos, "go") for _ in range(2)]
     ended = [json.loads(process.communicate(timeout=60)[0]) for process in processes]
     assert sorted(one["decoded"] for one in ended) == [0, 12]
     assert ended[0]["fingerprint"] == ended[1]["fingerprint"] == load(photos)[0].fingerprint()
@@ -300,10 +297,8 @@ def test_two_processes_at_once_decode_once_and_agree(photos, tmp_path, cache_dir
     ]
 
 
-def test_a_build_that_is_killed_leaves_nothing_that_is_used_and_is_cleaned_up(photos, tmp_path, cache_dir):
-    sign = tmp_path / "sign"
-    process = _start(photos, sign, "hang")
-    _wait_for(sign)
+def test_a_build_that_is_killed_leaves_nothing_that_is_used_and_is_cleaned_up(photos, cache_dir):
+    process = _start_and_hang(photos)
     (building,) = (cache_dir / "images").glob(".building-*")
     process.send_signal(signal.SIGKILL)
     process.wait(timeout=60)
@@ -316,11 +311,9 @@ def test_a_build_that_is_killed_leaves_nothing_that_is_used_and_is_cleaned_up(ph
     assert not list((cache_dir / "images").glob(".building-*"))
 
 
-def test_a_build_under_way_is_not_taken_for_an_abandoned_one(photos, tmp_path, cache_dir):
-    sign = tmp_path / "sign"
-    process = _start(photos, sign, "hang")
+def test_a_build_under_way_is_not_taken_for_an_abandoned_one(photos, cache_dir):
+    process = _start_and_hang(photos)
     try:
-        _wait_for(sign)
         ImageCache().clear()
         load(photos, domains=["a"])
         assert len(list((cache_dir / "images").glob(".building-*"))) == 1

@@ -176,7 +176,7 @@ def test_too_little_training_is_not_blamed_on_a_sound_kl_weight(
     features: tuple[torch.Tensor, torch.Tensor],
 ) -> None:
     config = dataclasses.replace(QUICK, epochs=1, learning_rate=1e-7)
-    with pytest.raises(ManifoldCollapsedError, match=r"Raise its epochs \(--manifold.epochs; it is 1\) or learning_rate"):
+    with pytest.raises(ManifoldCollapsedError, match=r"Raise its epochs .*it is 1\) or learning_rate"):
         fit_manifold(config, *features, seed=0).require_usable()
 
 

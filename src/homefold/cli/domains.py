@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from pathlib import Path
 
-from homefold.data.folder import scan_folder
-from homefold.data.registry import dataset_entry, list_datasets
+from homefold.data.registry import domain_names, list_datasets
 from homefold.errors import DataError
 
 __all__ = ["domain_names", "is_dataset_name", "require_domains"]
@@ -16,14 +14,6 @@ __all__ = ["domain_names", "is_dataset_name", "require_domains"]
 def is_dataset_name(data: str) -> bool:
     """Whether `data` is a dataset's name, which wins over a folder called the same."""
     return data in {entry.name for entry in list_datasets()}
-
-
-def domain_names(data: str) -> tuple[str, ...]:
-    """The domains of a folder `root/domain/class/image` or of a named dataset; a sentence if it is neither."""
-    folder = Path(data).expanduser()
-    if is_dataset_name(data) or not folder.exists():
-        return dataset_entry(data).domains
-    return scan_folder(folder, allow_one_class=True).domain_names
 
 
 def require_domains(wanted: Sequence[str], known: Sequence[str], data: str) -> None:
