@@ -256,8 +256,9 @@ class TestDataset:
             replace(dataset, labels=[1, 1, 0, 1]),
             replace(dataset, domains=[0, 1, 1, 1]),
             replace(dataset, class_names=("a", "c")),
+            replace(dataset, splits=("train", "train", "val", "train")),
         ]
-        assert len({variant.fingerprint() for variant in variants}) == 5
+        assert len({variant.fingerprint() for variant in variants}) == 6
 
     @pytest.mark.parametrize(
         ("change", "words"),

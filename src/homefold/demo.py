@@ -12,7 +12,7 @@ import numpy as np
 from homefold.config import HomefoldConfig, config_to_dict, preset_config
 from homefold.data.dataset import DomainDataset
 from homefold.data.digits_mini import load_digits_mini
-from homefold.data.splits import holdout_split
+from homefold.data.splits import selection_split
 from homefold.evaluation.records import RunRecord, append_record, hardware, versions
 from homefold.feature_model import FeatureModel
 from homefold.features import extract_features
@@ -100,7 +100,7 @@ def run_demo(
 
 def _nearest_neighbour(model: Homefold, source: DomainDataset) -> FeatureModel:
     """The same classifier, with the nearest source feature in the place of G(u*)."""
-    train, held_out = holdout_split(source.labels, source.domains, model.config.features.held_out, model.config.seed)
+    train, held_out = selection_split(source, model.config.features.held_out, model.config.seed)
     home = model.feature_model
     z = home.prepare(extract_features(model.net, source.images, model.device))
     nearest = fit_manifold(

@@ -17,7 +17,7 @@ from homefold.data.dataset import DomainDataset
 from homefold.data.folder import find_images, load_images
 from homefold.data.images import resize_images
 from homefold.data.registry import domain_names, load_dataset
-from homefold.data.splits import holdout_split
+from homefold.data.splits import selection_split
 from homefold.device import deterministic_algorithms, resolve_device
 from homefold.errors import ConfigError, DataError, ModelFileError
 from homefold.evaluation.records import versions
@@ -147,7 +147,7 @@ class Homefold:
         net = self._build_net(self._size, pretrained=True)
         build_manifold(self.config.manifold, net.feature_dim)  # complains before any image is decoded
         dataset = self._source_dataset(data, labels, domains, holdout, skip_bad)
-        train, held_out = self._split(dataset)
+        train, held_out = selection_split(dataset, self.config.features.held_out, self.config.seed)
         checkpoint = self._open_work_dir(work_dir, dataset) if work_dir is not None else None
         config = self.config
         with deterministic_algorithms(self.deterministic):
@@ -228,17 +228,6 @@ class Homefold:
     def _size(self) -> tuple[int, int]:
         side = self.config.preprocessing.image_size
         return side, side
-
-    def _split(self, dataset: DomainDataset) -> tuple[np.ndarray, np.ndarray]:
-        train, held_out = holdout_split(
-            dataset.labels, dataset.domains, self.config.features.held_out, self.config.seed
-        )
-        if len(held_out) < 2 or len(train) < 2:
-            raise DataError(
-                f"{dataset.name} has {len(dataset)} images: too few to train on and to hold a part back; give at least "
-                f"two images of each class in each domain."
-            )
-        return train, held_out
 
     def _build_net(self, image_size: tuple[int, int], *, pretrained: bool) -> FeatureNet:
         return build_feature_net(

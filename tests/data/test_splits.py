@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homefold.data.splits import holdout_split
+from homefold.data.splits import holdout_split, selection_split
 from homefold.errors import ConfigError, DataError
 
 cells = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=1, max_size=120)
@@ -77,3 +79,21 @@ def test_a_fraction_that_leaves_a_side_empty_is_refused(fraction):
 def test_labels_and_domains_of_different_lengths_are_refused():
     with pytest.raises(DataError, match=r"\(4,\) and \(3,\)"):
         holdout_split(np.zeros(4, int), np.zeros(3, int), 0.5, seed=0)
+
+
+def test_official_validation_images_are_selected_on_where_there_are_any(few_digits):
+    marks = tuple("val" if i % 5 == 0 else "train" for i in range(len(few_digits)))
+    train, held_out = selection_split(replace(few_digits, splits=marks), 0.5, 0)
+    assert held_out.tolist() == list(range(0, len(few_digits), 5))
+    assert sorted([*train, *held_out]) == list(range(len(few_digits)))
+
+
+def test_without_official_ones_a_part_is_drawn(few_digits):
+    train, held_out = selection_split(few_digits, 0.25, 0)
+    expected = holdout_split(few_digits.labels, few_digits.domains, 0.25, 0)
+    assert (train.tolist(), held_out.tolist()) == (expected[0].tolist(), expected[1].tolist())
+
+
+def test_too_few_images_to_hold_any_back(few_digits):
+    with pytest.raises(DataError, match="too few"):
+        selection_split(few_digits.subset([0, 24]), 0.5, 0)

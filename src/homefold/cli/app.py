@@ -25,7 +25,7 @@ COMMANDS = {
     "bench": Command("run a table of the evaluation: methods × targets × seeds", "homefold.cli.bench"),
     "methods": Command("list the methods that bench compares", "homefold.cli.methods"),
     "report": Command("make tables and figures from finished runs", "homefold.cli.report"),
-    "data": Command("list, describe and verify datasets", "homefold.cli.data"),
+    "data": Command("list, describe, verify and fetch datasets; the cache of decoded images", "homefold.cli.data"),
 }
 
 _ABOUT = "Classifiers that hold up on domains they have never seen."

@@ -22,7 +22,7 @@ from homefold.data.registry import (
     register_dataset,
     split_name,
 )
-from homefold.data.splits import holdout_split
+from homefold.data.splits import holdout_split, selection_split
 from homefold.data.verify import VerificationReport, verify_dataset, verify_folder
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "load_images",
     "register_dataset",
     "scan_folder",
+    "selection_split",
     "split_name",
     "verify_dataset",
     "verify_folder",

@@ -102,9 +102,9 @@ class DomainDataset:
         return self.only(*(name for name in self.domain_names if name not in names))
 
     def fingerprint(self) -> str:
-        """A hash of the pixels, labels, domains and names: tells whether a resumed run sees the same data."""
+        """A hash of pixels, labels, domains, splits and names: tells whether a resumed run sees the same data."""
         digest = hashlib.sha256()
-        digest.update(repr((self.images.shape, self.class_names, self.domain_names)).encode())
+        digest.update(repr((self.images.shape, self.class_names, self.domain_names, self.splits)).encode())
         digest.update(self.labels.tobytes())
         digest.update(self.domains.tobytes())
         for start in range(0, len(self), 1024):

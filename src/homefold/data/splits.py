@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from homefold.data.dataset import DomainDataset
 from homefold.errors import ConfigError, DataError
 from homefold.seeding import derive_seed
 
-__all__ = ["holdout_split"]
+__all__ = ["holdout_split", "selection_split"]
 
 
 def holdout_split(labels: np.ndarray, domains: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -41,3 +42,24 @@ def holdout_split(labels: np.ndarray, domains: np.ndarray, fraction: float, seed
 def _held_out_count(members: int, fraction: float) -> int:
     """`fraction` of `members`, rounded half up, leaving neither side empty where there are two to share."""
     return min(max(int(members * fraction + 0.5), 1), members - 1)
+
+
+def selection_split(source: DomainDataset, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Indices to train on and indices to select on: the official `val` images where there are any, else a draw.
+
+    Args:
+        source: source images.
+        fraction: of each domain and class to hold out where nothing is marked.
+        seed: of the draw.
+    """
+    if "val" in source.splits:
+        held = np.asarray([split == "val" for split in source.splits], dtype=bool)
+        train, held_out = np.flatnonzero(~held), np.flatnonzero(held)
+    else:
+        train, held_out = holdout_split(source.labels, source.domains, fraction, seed)
+    if len(train) < 2 or len(held_out) < 2:
+        raise DataError(
+            f"{source.name} has {len(source)} source images: too few to train on and to hold a part back; give at "
+            f"least two images of each class in each domain."
+        )
+    return train, held_out

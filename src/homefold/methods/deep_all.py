@@ -11,7 +11,7 @@ import torch
 
 from homefold.config import HomefoldConfig
 from homefold.data.dataset import DomainDataset
-from homefold.data.splits import holdout_split
+from homefold.data.splits import selection_split
 from homefold.device import resolve_device
 from homefold.errors import ConfigError
 from homefold.evaluation.stage_store import Stage, StageId
@@ -64,7 +64,7 @@ class DeepAll:
     def fit(self, dataset: DomainDataset) -> DeepAll:
         """Train on source domains of the configured image size."""
         config = self.config
-        train, held_out = holdout_split(dataset.labels, dataset.domains, config.features.held_out, config.seed)
+        train, held_out = selection_split(dataset, config.features.held_out, config.seed)
         net = build_feature_net(
             config.features,
             dataset.image_size,

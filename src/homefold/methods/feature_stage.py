@@ -13,40 +13,17 @@ import numpy as np
 import torch
 
 from homefold.config import HomefoldConfig
-from homefold.data.dataset import DomainDataset
-from homefold.data.splits import holdout_split
-from homefold.errors import DataError
+from homefold.data.splits import selection_split
 from homefold.evaluation.stage_store import Stage, StageId, stage_id
 from homefold.features import FeatureConfig, FeatureNet, build_feature_net, extract_features, train_features
 from homefold.features.backbones import find_weights, list_backbones
 from homefold.methods.base import ImageSet, TaskKey, TrainingTask
 
-__all__ = ["FeatureStage", "features_id", "fine_tuning_config", "selection_split", "train_feature_stage"]
+__all__ = ["FeatureStage", "features_id", "fine_tuning_config", "train_feature_stage"]
 
 _FINE_TUNING_EPOCHS = 20
 _FINE_TUNING_RATE = 0.1
 _FROM_SCRATCH = ("digits", "digits-bn", "wrn-16-4")
-
-
-def selection_split(source: DomainDataset, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Indices to train on and indices to select on: the official `val` images where there are any, else a draw.
-
-    Args:
-        source: source images.
-        fraction: of each domain and class to hold out where nothing is marked.
-        seed: of the draw.
-    """
-    if "val" in source.splits:
-        held = np.asarray([split == "val" for split in source.splits], dtype=bool)
-        train, held_out = np.flatnonzero(~held), np.flatnonzero(held)
-    else:
-        train, held_out = holdout_split(source.labels, source.domains, fraction, seed)
-    if len(train) < 2 or len(held_out) < 2:
-        raise DataError(
-            f"{source.name} has {len(source)} source images: too few to train on and to hold a part back; give at "
-            f"least two images of each class in each domain."
-        )
-    return train, held_out
 
 
 @cache

@@ -8,12 +8,13 @@ from typing import Any
 import torch
 
 from homefold.classifier import Classifier, build_classifier, fit_classifier
+from homefold.data.splits import selection_split
 from homefold.device import one_thread
 from homefold.evaluation.stage_store import Stage, StageId, stage_id
 from homefold.feature_model import FeatureModel, calibration_features, reconstructor, to_sphere
 from homefold.manifold import Manifold, ManifoldReport, build_manifold, fit_manifold
 from homefold.methods.base import TaskKey, TrainingTask
-from homefold.methods.feature_stage import FeatureStage, features_id, selection_split
+from homefold.methods.feature_stage import FeatureStage, features_id
 
 __all__ = ["TrainingFeatures", "classifier_id", "classifier_stage", "feature_model", "manifold_id", "manifold_stage"]
 
