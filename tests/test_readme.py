@@ -90,3 +90,4 @@ def test_links_lead_somewhere():
     root = Path(__file__).parent.parent
     for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
         assert (root / target).exists(), target
+        assert (root / target).is_dir() or (root / target).stat().st_size > 0, target
