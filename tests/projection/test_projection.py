@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from homefold.errors import ConfigError, ManifoldCollapsedError
 from homefold.manifold import ManifoldConfig, build_manifold, fit_manifold
 from homefold.projection import ProjectionConfig, chosen_engine, project, projection_preset
-from homefold.projection.engines import batched, loss_curve, reference
+from homefold.projection.engines import ENGINES, batched, loss_curve, reference
 from homefold.projection.objective import cosine_distance
 from homefold.projection.starts import start_names, starting_latents
 from homefold.projection.stopping import elbow_index
@@ -149,6 +149,18 @@ def test_more_nearest_starts_than_known_points(manifold, features):
     config = ProjectionConfig(nearest_starts=10_000, steps=2)
     names = start_names(config, manifold)
     assert len(names) == starting_latents(config, manifold, features[:1], seed=0).shape[1] == 1 + 240
+
+
+def test_a_start_that_ran_off_to_nan_never_wins(manifold, features, monkeypatch):
+    def broken(decode, targets, starts, config):
+        latents, steps = batched(decode, targets, starts, config)
+        latents[:, 0] = torch.nan
+        return latents, steps
+
+    monkeypatch.setitem(ENGINES, "batched", broken)
+    found = project(manifold, features[:4], ProjectionConfig(encoder_start=False, random_starts=2, steps=3))
+    assert found.start.tolist() == [1] * 4
+    assert torch.isfinite(found.features).all()
 
 
 def test_without_an_encoder_the_nearest_known_point_stands_in(features):
