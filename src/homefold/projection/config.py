@@ -39,8 +39,14 @@ class ProjectionConfig:
     """Steps without improvement that make a plateau."""
     tolerance: float = 1e-4
     """Least fall of the loss that counts as improvement."""
-    engine: Literal["auto", "reference", "batched"] = "auto"
-    """auto, reference (one sample and one start at a time, everything stored) or batched."""
+    engine: Literal["auto", "reference", "batched", "compiled", "fused"] = "auto"
+    """What runs the search: reference (one sample and one start at a time, everything stored), batched (all at once),
+    compiled (CUDA graphs), fused (one CUDA kernel for the whole search); auto takes the fastest that can run."""
+    precision: Literal["auto", "highest", "high", "medium"] = "auto"
+    """Of matrix products on a GPU: highest (float32), high (TF32, or two bfloat16 parts), medium (bfloat16); auto is
+    high. The CPU always computes in float32."""
+    race: int = 0
+    """After so many steps only the best start of a sample goes on; 0 lets all run to the end."""
     tile: int = 0
     """Samples computed together, always filled up to this number; 0 takes what suits the device."""
 
@@ -61,6 +67,10 @@ class ProjectionConfig:
             raise ConfigError(
                 f"an elbow needs at least window + 2 = {self.window + 2} steps to be seen; got {self.steps}."
             )
+        if self.race < 0 or (self.race and self.stop != "fixed"):
+            raise ConfigError(
+                f"race must not be negative, and needs stop fixed; got race {self.race} with stop {self.stop}."
+            )
         if self.patience < 1 or self.tile < 0:
             raise ConfigError(f"patience must be positive and tile not negative; got {self.patience} and {self.tile}.")
 
@@ -68,6 +78,11 @@ class ProjectionConfig:
     def starts(self) -> int:
         """How many latents are tried for a sample."""
         return int(self.encoder_start) + self.random_starts + self.nearest_starts
+
+    @property
+    def resolved_precision(self) -> Literal["highest", "high", "medium"]:
+        """`precision`, with auto settled."""
+        return "high" if self.precision == "auto" else self.precision
 
     def step_rule(self) -> StepRule:
         """A fresh step rule."""

@@ -1,7 +1,7 @@
 """Engines: they run the search. All give the same answer; they differ in how many rows they carry at once.
 
-An engine is a function of a decoder, targets, starts and the settings; it returns u* and the steps taken for every
-sample and start. A new engine is one more such function in `ENGINES`.
+An engine is a function of a decoder, targets, starts and the settings (`search.Engine`). A new engine is one more such
+function in `ENGINES`.
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ from collections.abc import Callable
 
 import torch
 
+from homefold.projection.compiled import compiled
 from homefold.projection.config import ProjectionConfig
+from homefold.projection.fused import fused, why_not_fused
+from homefold.projection.mlp import MLPGradient, mlp_decoder
 from homefold.projection.objective import cosine_distance
+from homefold.projection.search import Decoder, Engine, Search
 from homefold.projection.stopping import elbow_index
 
-__all__ = ["ENGINES", "Decoder", "batched", "loss_and_gradient", "loss_curve", "reference"]
-
-Decoder = Callable[[torch.Tensor], torch.Tensor]
-Engine = Callable[[Decoder, torch.Tensor, torch.Tensor, ProjectionConfig], tuple[torch.Tensor, torch.Tensor]]
+__all__ = ["ENGINES", "batched", "choose_engine", "gradient_function", "loss_and_gradient", "loss_curve", "reference"]
 
 
 def loss_and_gradient(decode: Decoder, u: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """L_S `(rows,)` at latents `u: (rows, k)`, and its gradient `(rows, k)`."""
+    """L_S `(rows,)` at latents `u: (rows, k)`, and its gradient `(rows, k)`, by autograd."""
     with torch.enable_grad():
         u = u.detach().requires_grad_()
         loss = cosine_distance(decode(u), targets)
@@ -29,35 +30,51 @@ def loss_and_gradient(decode: Decoder, u: torch.Tensor, targets: torch.Tensor) -
     return loss.detach(), gradient
 
 
-def batched(
-    decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: ProjectionConfig
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """All samples × all starts in one graph.
+def gradient_function(
+    decode: Decoder, targets: torch.Tensor, repeats: int = 1
+) -> Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]:
+    """Latents `(rows, k)` to L_S and its gradient, by hand for an MLP decoder and by autograd for any other.
+
+    Args:
+        decode: G.
+        targets: `(n, d)`.
+        repeats: rows for each target, one after the other.
+    """
+    decoder = mlp_decoder(decode)
+    if decoder is not None and decoder.gram.dtype == targets.dtype:
+        return MLPGradient(decoder, targets, repeats)
+    rows = targets.repeat_interleave(repeats, dim=0)
+    return lambda u: loss_and_gradient(decode, u, rows)
+
+
+def batched(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: ProjectionConfig) -> Search:
+    """All samples × all starts at once.
 
     Args:
         decode: G, `(rows, k)` to `(rows, d)`, each row on its own.
         targets: `(n, d)`.
         starts: `(n, s, k)`.
         config: step rule, stopping rule and number of steps.
-
-    Returns:
-        u* `(n, s, k)`, and the steps that lead to it, `(n, s)`.
     """
     n, s, k = starts.shape
     u = starts.reshape(n * s, k).clone()
-    rows = targets.repeat_interleave(s, dim=0)
+    measure = gradient_function(decode, targets, s)
     step_rule, stopping_rule = config.step_rule(), config.stopping_rule()
     step_rule.reset(u)
     stopping_rule.reset(u)
+    before = None
     for step in range(config.steps):
-        loss, gradient = loss_and_gradient(decode, u, rows)
+        loss, gradient = measure(u)
+        before = loss if before is None else before
         after = step_rule.step(u, gradient)
         stopping_rule.update(step, loss, u, after)
         u = after
         if stopping_rule.finished():
             break
     chosen, steps = stopping_rule.result()
-    return chosen.view(n, s, k), steps.view(n, s)
+    after, _ = measure(chosen)
+    before = after if before is None else before
+    return Search(chosen.view(n, s, k), steps.view(n, s), before.view(n, s), after.view(n, s))
 
 
 def loss_curve(
@@ -88,20 +105,21 @@ def loss_curve(
     return torch.stack(losses), torch.stack(latents)
 
 
-def reference(
-    decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: ProjectionConfig
-) -> tuple[torch.Tensor, torch.Tensor]:
+def reference(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: ProjectionConfig) -> Search:
     """One sample and one start at a time, the whole history kept: slow and obvious. Same contract as `batched`."""
     n, s, _ = starts.shape
     chosen = starts.clone()
     steps = torch.zeros(n, s, dtype=torch.long, device=starts.device)
+    before, after = torch.zeros_like(starts[..., 0]), torch.zeros_like(starts[..., 0])
     for i in range(n):
         for j in range(s):
             losses, latents = loss_curve(decode, targets[i], starts[i, j], config)
             taken = _steps_to_answer(losses, config)
             steps[i, j] = taken
             chosen[i, j] = latents[taken - 1] if taken else starts[i, j]
-    return chosen, steps
+            before[i, j] = cosine_distance(decode(starts[i, j, None]), targets[i, None])[0]
+            after[i, j] = cosine_distance(decode(chosen[i, j, None]), targets[i, None])[0]
+    return Search(chosen, steps, before, after)
 
 
 def _steps_to_answer(losses: torch.Tensor, config: ProjectionConfig) -> int:
@@ -121,4 +139,13 @@ def _steps_to_answer(losses: torch.Tensor, config: ProjectionConfig) -> int:
     return lowest
 
 
-ENGINES: dict[str, Engine] = {"reference": reference, "batched": batched}
+ENGINES: dict[str, Engine] = {"reference": reference, "batched": batched, "compiled": compiled, "fused": fused}
+
+
+def choose_engine(decode: Decoder, config: ProjectionConfig, device: torch.device) -> str:
+    """The engine that will run: the one that the settings name, or the fastest that can."""
+    if config.engine != "auto":
+        return config.engine
+    if device.type != "cuda":
+        return "batched"
+    return "compiled" if why_not_fused(decode, config.resolved_precision, device) else "fused"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 
@@ -10,12 +11,17 @@ from homefold.device import one_thread
 from homefold.manifold import Manifold
 from homefold.progress import ProgressReporter, SilentReporter
 from homefold.projection.config import ProjectionConfig
-from homefold.projection.engines import ENGINES, loss_and_gradient
+from homefold.projection.engines import ENGINES, choose_engine, gradient_function
 from homefold.projection.objective import cosine_distance
+from homefold.projection.search import Decoder, Search
 from homefold.projection.starts import start_names, starting_latents
-from homefold.tiles import fill_tile, steady_tile
+from homefold.projection.streamed import streamed
+from homefold.tiles import apply_in_tiles, fill_tile, steady_tile
 
 __all__ = ["Projection", "chosen_engine", "preferred_tile", "project"]
+
+# These never look at another row, so their tiles need no filling up.
+_ROW_BY_ROW = ("fused",)
 
 _TILE_ROWS = {"cpu": 16, "cuda": 4096, "mps": 256}
 
@@ -32,6 +38,7 @@ class Projection:
         iterations: `(n,)` steps from the winning start to u*.
         start: `(n,)` index of the winning start.
         start_names: what the starts are called.
+        engine: what ran the search.
     """
 
     features: torch.Tensor
@@ -41,25 +48,34 @@ class Projection:
     iterations: torch.Tensor
     start: torch.Tensor
     start_names: tuple[str, ...]
+    engine: str = "none"
 
     def cpu(self) -> Projection:
         """The same, with every tensor on the CPU."""
-        moved = {name: getattr(self, name).cpu() for name in _TENSORS}
-        return Projection(**moved, start_names=self.start_names)
+        moved: dict[str, Any] = {name: getattr(self, name).cpu() for name in _TENSORS}
+        return replace(self, **moved)
 
     @staticmethod
     def concatenate(parts: list[Projection]) -> Projection:
         """One after the other."""
-        joined = {name: torch.cat([getattr(part, name) for part in parts]) for name in _TENSORS}
-        return Projection(**joined, start_names=parts[0].start_names)
+        joined: dict[str, Any] = {name: torch.cat([getattr(part, name) for part in parts]) for name in _TENSORS}
+        return replace(parts[0], **joined)
 
 
-_TENSORS = tuple(field.name for field in fields(Projection) if field.name != "start_names")
+_TENSORS = tuple(field.name for field in fields(Projection) if field.name not in ("start_names", "engine"))
 
 
-def chosen_engine(config: ProjectionConfig) -> str:
-    """The engine that will run."""
-    return "batched" if config.engine == "auto" else config.engine
+def _decoder(manifold: Manifold) -> Decoder:
+    """The module that decodes, which the engines can look into, or the method where there is none."""
+    module = getattr(manifold, "decoder", None)
+    return module if isinstance(module, torch.nn.Module) else manifold.decode
+
+
+def chosen_engine(config: ProjectionConfig, manifold: Manifold) -> str:
+    """The engine that will run on the manifold's device; "none" where there is nothing to search."""
+    if not manifold.is_continuous:
+        return "none"
+    return choose_engine(_decoder(manifold), config, manifold.bank_features.device)
 
 
 def preferred_tile(config: ProjectionConfig, device: torch.device) -> int:
@@ -76,10 +92,9 @@ def _tile(manifold: Manifold, config: ProjectionConfig, device: torch.device) ->
             return manifold.encode(z)
         starts = starting_latents(config, manifold, z, seed=0)
         n, s, k = starts.shape
-        rows = z.repeat_interleave(s, dim=0)
-        loss, gradient = loss_and_gradient(manifold.decode, starts.reshape(n * s, k), rows)
+        loss, gradient = gradient_function(_decoder(manifold), z, s)(starts.reshape(n * s, k))
         parts = (starts, loss.view(n, s, 1), gradient.view(n, s, k))
-        return torch.cat(parts, dim=2).flatten(1)
+        return torch.cat([torch.cat(parts, dim=2).flatten(1), manifold.decode(starts[:, 0].contiguous())], dim=1)
 
     starts = (config.encoder_start, config.random_starts, config.nearest_starts)
     return steady_tile(manifold, starts, one_step, (manifold.feature_dim,), preferred_tile(config, device), device)
@@ -110,38 +125,78 @@ def project(
     parts = []
     with torch.no_grad(), one_thread(z.device), reporter.task("Projection", total=len(z)) as bar:
         size = _tile(manifold, config, z.device)
+        if len(z) and config.stop == "plateau" and chosen_engine(config, manifold) == "batched":
+            found = _stream(manifold, z, size, config, seed)
+            bar.advance(len(z))
+            return found
         for tile in z.split(size) if len(z) else (z,):
-            part = _project_tile(manifold, fill_tile(tile, size), config, seed)
+            part = _project_tile(manifold, fill_tile(tile, size), len(tile), config, seed)
             parts.append(_first(part, len(tile)))
             bar.advance(len(tile))
     return Projection.concatenate(parts)
 
 
 def _first(part: Projection, n: int) -> Projection:
-    return Projection(**{name: getattr(part, name)[:n] for name in _TENSORS}, start_names=part.start_names)
+    kept: dict[str, Any] = {name: getattr(part, name)[:n] for name in _TENSORS}
+    return replace(part, **kept)
 
 
-def _project_tile(manifold: Manifold, z: torch.Tensor, config: ProjectionConfig, seed: int) -> Projection:
+def _project_tile(manifold: Manifold, z: torch.Tensor, filled: int, config: ProjectionConfig, seed: int) -> Projection:
+    """The search for a whole tile, of which the first `filled` rows count."""
     if not manifold.is_continuous:
         return _nearest_point(manifold, z)
     starts = starting_latents(config, manifold, z, seed)
-    n, s, k = starts.shape
-    latents, steps = ENGINES[chosen_engine(config)](manifold.decode, z, starts, config)
-    rows = z.repeat_interleave(s, dim=0)
-    decoded = manifold.decode(latents.reshape(n * s, k))
-    after = cosine_distance(decoded, rows).view(n, s)
-    before = cosine_distance(manifold.decode(starts.reshape(n * s, k)), rows).view(n, s)
-    won = after.nan_to_num(nan=torch.inf).argmin(dim=1)
-    pick = torch.arange(n, device=z.device)
+    engine = chosen_engine(config, manifold)
+    return _answer(manifold, z, _search(engine, _decoder(manifold), z, starts, filled, config), config, engine)
+
+
+def _stream(manifold: Manifold, z: torch.Tensor, size: int, config: ProjectionConfig, seed: int) -> Projection:
+    """The search for all samples together, since those that finish early make room for others."""
+    shape = (len(start_names(config, manifold)), manifold.latent_dim)
+    starts = apply_in_tiles(lambda tile: starting_latents(config, manifold, tile, seed).flatten(1), z, size)
+    found = streamed(_decoder(manifold), z, starts.view(len(z), *shape), config, size)
+    parts = []
+    for first in range(0, len(z), size):
+        part = found.slice(first, first + size)
+        tile = z[first : first + size]
+        answer = _answer(manifold, fill_tile(tile, size), part.filled(size), config, "batched")
+        parts.append(_first(answer, len(tile)))
+    return Projection.concatenate(parts)
+
+
+def _answer(manifold: Manifold, z: torch.Tensor, found: Search, config: ProjectionConfig, engine: str) -> Projection:
+    """The best of each sample's searches, and where it led."""
+    won = found.after.nan_to_num(nan=torch.inf).argmin(dim=1)
+    pick = torch.arange(len(z), device=z.device)
+    latents = found.latents[pick, won]
+    features = manifold.decode(latents)
     return Projection(
-        features=decoded.view(n, s, z.shape[1])[pick, won],
-        latents=latents[pick, won],
-        similarity_before=1 - before[pick, won],
-        similarity_after=1 - after[pick, won],
-        iterations=steps[pick, won],
+        features=features,
+        latents=latents,
+        similarity_before=1 - found.before[pick, won],
+        similarity_after=1 - cosine_distance(features, z),
+        iterations=found.steps[pick, won],
         start=won,
         start_names=start_names(config, manifold),
+        engine=engine,
     )
+
+
+def _search(
+    engine: str, decode: Decoder, z: torch.Tensor, starts: torch.Tensor, filled: int, config: ProjectionConfig
+) -> Search:
+    """The ends of all searches of a tile; what fills it up is searched for only where the engine wants whole tiles."""
+    run = ENGINES[engine]
+    if not 0 < config.race < config.steps or starts.shape[1] == 1:
+        if engine not in _ROW_BY_ROW or not filled:
+            return run(decode, z, starts, config)
+        return run(decode, z[:filled], starts[:filled], config).filled(len(z))
+    first = _search(engine, decode, z, starts, filled, replace(config, steps=config.race, race=0))
+    ahead = first.after.nan_to_num(nan=torch.inf).argmin(dim=1)
+    pick = torch.arange(len(z), device=z.device)
+    rest = replace(config, steps=config.steps - config.race, race=0)
+    last = _search(engine, decode, z, first.latents[pick, ahead][:, None], filled, rest)
+    return first.with_winner(ahead, last)
 
 
 def _nearest_point(manifold: Manifold, z: torch.Tensor) -> Projection:

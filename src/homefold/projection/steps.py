@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 import torch
@@ -9,6 +10,7 @@ import torch
 __all__ = ["Adam", "Gradient", "Normalised", "StepRule"]
 
 _SMALLEST = 1e-12
+_SMALLEST_SCALE = 1e-8
 
 
 class StepRule(Protocol):
@@ -77,12 +79,13 @@ class Adam:
     def reset(self, u: torch.Tensor) -> None:
         self._mean = torch.zeros_like(u)
         self._square = torch.zeros_like(u)
+        self._scale = torch.empty_like(u)
         self._count = 0
 
     def step(self, u: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
         self._count += 1
         self._mean.mul_(self.beta1).add_(gradient, alpha=1 - self.beta1)
         self._square.mul_(self.beta2).addcmul_(gradient, gradient, value=1 - self.beta2)
-        rate = self.rate / (1 - self.beta1**self._count)
-        scale = (self._square / (1 - self.beta2**self._count)).sqrt_().add_(1e-8)
-        return u - rate * self._mean / scale
+        correction = math.sqrt(1 - self.beta2**self._count)
+        scale = torch.sqrt(self._square, out=self._scale).add_(_SMALLEST_SCALE * correction)
+        return torch.addcdiv(u, self._mean, scale, value=-self.rate * correction / (1 - self.beta1**self._count))

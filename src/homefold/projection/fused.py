@@ -1,0 +1,126 @@
+"""The whole search as one Triton kernel: weights and latents stay on the chip for all steps of a tile.
+
+A program owns a tile of rows, each a sample with one of its starts, and never looks at another row: an answer is the
+same whatever the batch. It works on `MLPDecoder`'s form of the decoder; widths are filled up with zeros to powers of
+two, which changes nothing. What it keeps in device memory does not grow with the number of steps.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from itertools import pairwise
+from weakref import WeakKeyDictionary
+
+import torch
+
+from homefold.errors import ConfigError
+from homefold.projection.config import ProjectionConfig
+from homefold.projection.mlp import MLPDecoder, mlp_decoder
+from homefold.projection.search import Decoder, Search
+
+__all__ = ["fused", "fused_search", "why_not_fused"]
+
+_WIDEST = 256
+_SMALLEST_SIDE = 16
+# Of a multiprocessor's shared memory: what the kernel takes beside the weights, and what a Hopper chip has in all.
+_SCRATCH_BYTES = 34_000
+_SHARED_BYTES = 232_448
+
+
+def _side(width: int) -> int:
+    return max(_SMALLEST_SIDE, 1 << (width - 1).bit_length())
+
+
+def why_not_fused(decode: Decoder, precision: str, device: torch.device) -> str:
+    """Why the kernel cannot run this decoder in this precision on this device; empty where it can."""
+    if device.type != "cuda":
+        return f"it needs a CUDA device, and this is {device}"
+    if find_spec("triton") is None:
+        return "Triton is not installed"
+    return _why_not_on_chip(decode, precision, _shared_bytes(device))
+
+
+def _shared_bytes(device: torch.device) -> int:
+    return int(getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", _SHARED_BYTES))
+
+
+def _why_not_on_chip(decode: Decoder, precision: str, shared_bytes: int) -> str:
+    decoder = mlp_decoder(decode)
+    if decoder is None:
+        return "the decoder is not an MLP with LeakyReLU between its layers"
+    if len(decoder.weights) > 2:
+        return f"the decoder has {len(decoder.weights)} hidden layers, and the kernel holds two at most"
+    if precision == "highest":
+        return 'tensor cores do not multiply in full float32 (precision "highest")'
+    sides = [_side(width) for width in decoder.widths]
+    weights = sum(a * b for a, b in pairwise(sides)) + sides[-1] ** 2
+    needed = weights * (4 if precision == "high" else 2) + _SCRATCH_BYTES
+    if max(sides) > _WIDEST or needed > shared_bytes:
+        return f"layers of {', '.join(map(str, decoder.widths))} units do not fit on the chip"
+    return ""
+
+
+_padded: WeakKeyDictionary[MLPDecoder, dict[bool, tuple[torch.Tensor, ...]]] = WeakKeyDictionary()
+
+
+def _fill(x: torch.Tensor, *sides: int) -> torch.Tensor:
+    if x.shape == sides:
+        return x.contiguous()
+    filled = x.new_zeros(sides)
+    filled[tuple(slice(0, n) for n in x.shape)] = x
+    return filled
+
+
+def _parts(x: torch.Tensor) -> torch.Tensor:
+    """x as a sum of two bfloat16 tensors, stacked: the second holds what the first rounds away."""
+    high = x.bfloat16()
+    return torch.stack([high, (x - high.float()).bfloat16()])
+
+
+def _kernel_weights(decoder: MLPDecoder, precision: str) -> tuple[torch.Tensor, ...]:
+    """The decoder as the kernel reads it, filled up with zeros; remembered."""
+    known = _padded.setdefault(decoder, {})
+    whole = precision == "highest"
+    if whole not in known:
+        k, *hidden = (_side(width) for width in decoder.widths)
+        first, last = hidden[0], hidden[-1]
+        matrices = (
+            _fill(decoder.weights[0], k, first),
+            _fill(decoder.weights[-1], first if len(hidden) > 1 else k, last),
+            _fill(decoder.gram, last, last),
+        )
+        w1, w2, gram = (torch.stack([x, x]) if whole else _parts(x) for x in matrices)
+        b1, b2 = _fill(decoder.biases[0], first), _fill(decoder.biases[-1], last)
+        known[whole] = (w1, b1, w2, b2, gram, _fill(decoder.gram_bias, last), decoder.bias_square.reshape(1))
+    return known[whole]
+
+
+def fused(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: ProjectionConfig) -> Search:
+    """Search for all samples × all starts in one launch. See `engines.batched` for the contract."""
+    reason = why_not_fused(decode, config.resolved_precision, starts.device)
+    if reason:
+        raise ConfigError(f"the fused engine cannot run: {reason}. Choose --projection.engine auto.")
+    decoder = mlp_decoder(decode)
+    assert decoder is not None
+    return fused_search(decoder, targets, starts, config)
+
+
+def fused_search(decoder: MLPDecoder, targets: torch.Tensor, starts: torch.Tensor, config: ProjectionConfig) -> Search:
+    """`fused` for a decoder that is known to fit."""
+    from homefold.projection.kernel import launch  # Triton is not there on every platform
+
+    n, s, k = starts.shape
+    weights = _kernel_weights(decoder, config.resolved_precision)
+    p, c = decoder.target_terms(targets)
+    found, *per_row = launch(
+        _fill(starts.reshape(n * s, k), n * s, weights[0].shape[1]),
+        _fill(p, n, weights[4].shape[1]),
+        c.contiguous(),
+        weights,
+        s,
+        config,
+        decoder.slope,
+        len(decoder.weights),
+    )
+    steps, before, after = (x.view(n, s) for x in per_row)
+    return Search(found[:, :k].reshape(n, s, k), steps.long(), before, after)

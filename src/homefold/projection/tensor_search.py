@@ -1,0 +1,227 @@
+"""A search of a fixed number of rows whose whole memory is tensors of fixed size, each row at its own step.
+
+That is what a CUDA graph can replay (`compiled`), and where a row that has finished can make room for the next
+(`streamed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+
+from homefold.projection.config import ProjectionConfig
+from homefold.projection.mlp import MLPDecoder, mlp_decoder, mlp_loss_and_gradient
+from homefold.projection.objective import cosine_distance
+from homefold.projection.search import Decoder
+
+__all__ = ["TensorSearch", "running"]
+
+State = dict[str, torch.Tensor]
+Measure = Callable[..., tuple[torch.Tensor, torch.Tensor]]
+
+_BLOCK = 50
+_WARM_UP = 3
+
+
+def _autograd_measure(decode: Decoder, u: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    with torch.enable_grad():
+        u = u.detach().requires_grad_()
+        loss = cosine_distance(decode(u), targets)
+        (gradient,) = torch.autograd.grad(loss.sum(), u)
+    return loss.detach(), gradient
+
+
+def _move(config: ProjectionConfig, state: State, gradient: torch.Tensor) -> State:
+    """u after the step, and what the step rule remembers; see `steps`."""
+    u = state["u"]
+    if config.step == "gradient":
+        return {"u": u - config.rate * gradient}
+    if config.step == "normalised":
+        length = gradient.square().sum(1, keepdim=True).sqrt().clamp_min(1e-12)
+        relative = gradient * (u.square().sum(1, keepdim=True).sqrt() / length)
+        velocity = config.momentum * state["mean"] + relative
+        return {"u": u - config.rate * (relative + config.momentum * velocity), "mean": velocity}
+    mean = 0.9 * state["mean"] + 0.1 * gradient
+    square = 0.999 * state["square"] + 0.001 * gradient.square()
+    count = state["count"][:, None] + 1
+    scale = (square / (1 - 0.999**count)).sqrt() + 1e-8
+    return {"u": u - (config.rate / (1 - 0.9**count)) * mean / scale, "mean": mean, "square": square}
+
+
+def running(config: ProjectionConfig, state: State) -> torch.Tensor:
+    """Which rows of a search that stops at a plateau have not stopped, `(rows,)`."""
+    return (state["since"] < config.patience) & (state["count"] < config.steps)
+
+
+def _watch(config: ProjectionConfig, state: State, loss: torch.Tensor, after: torch.Tensor) -> State:
+    """What the stopping rule remembers once the step measured `loss` and went to `after`; see `stopping`."""
+    step = state["count"]
+    if config.stop == "plateau":
+        alive = running(config, state)
+        lower = alive & (loss < state["best"])
+        improved = loss < state["newer"] - config.tolerance
+        return {
+            "best": torch.where(lower, loss, state["best"]),
+            "taken": torch.where(lower, step.long(), state["taken"]),
+            "chosen": torch.where(lower[:, None], state["u"], state["chosen"]),
+            "newer": torch.where(improved, loss, state["newer"]),
+            "since": torch.where(improved, 0, state["since"] + 1).where(alive, state["since"]),
+        }
+    if config.stop == "elbow":
+        half = config.window // 2
+        losses = torch.cat([state["losses"][1:], loss[None]])
+        latents = torch.cat([state["latents"][1:], after[None]])
+        total = losses[0]
+        for i in range(1, config.window):
+            total = total + losses[i]
+        smooth = total / config.window
+        bend = smooth - 2 * state["newer"] + state["older"]
+        better = (bend > state["best"]) & (step >= config.window + 1)
+        return {
+            "losses": losses,
+            "latents": latents,
+            "older": state["newer"],
+            "newer": smooth,
+            "best": torch.where(better, bend, state["best"]),
+            "taken": torch.where(better, (step - half).long(), state["taken"]),
+            "chosen": torch.where(better[:, None], latents[0], state["chosen"]),
+        }
+    return {}
+
+
+def _advance(
+    measure: Measure,
+    config: ProjectionConfig,
+    state: State,
+    targets: tuple[torch.Tensor, ...],
+) -> State:
+    """What changes in `state` with one step."""
+    loss, gradient = measure(state["u"], *targets)
+    moved = _move(config, state, gradient)
+    return {**moved, **_watch(config, state, loss, moved["u"]), "count": state["count"] + 1}
+
+
+class TensorSearch:
+    """The search of a fixed number of rows, in tensors that stay where they are.
+
+    Args:
+        decode: G.
+        rows: samples × starts.
+        config: rules and number of steps.
+        like: a tensor of the latents' type and device.
+        latent_dim: size of u.
+        feature_dim: size of a target.
+        compile: compile the arithmetic of an MLP decoder.
+    """
+
+    def __init__(
+        self,
+        decode: Decoder,
+        rows: int,
+        config: ProjectionConfig,
+        like: torch.Tensor,
+        *,
+        latent_dim: int,
+        feature_dim: int,
+        compile: bool = False,
+    ) -> None:
+        self.config = config
+        self.decoder: MLPDecoder | None = mlp_decoder(decode)
+        zeros = partial(torch.zeros, dtype=like.dtype, device=like.device)
+        if self.decoder is not None:
+            self.measure: Measure = partial(mlp_loss_and_gradient, self.decoder)
+            self.targets: tuple[torch.Tensor, ...] = (zeros(rows, self.decoder.widths[-1]), zeros(rows))
+        else:
+            self.measure = partial(_autograd_measure, decode)
+            self.targets = (zeros(rows, feature_dim),)
+        self.advance: Callable[[State, tuple[torch.Tensor, ...]], State] = partial(_advance, self.measure, config)
+        if compile and self.decoder is not None:
+            self.advance = torch.compile(self.advance, dynamic=False)
+        self.state: State = {"u": zeros(rows, latent_dim), "count": zeros(rows)}
+        if config.step != "gradient":
+            self.state["mean"] = zeros(rows, latent_dim)
+        if config.step == "adam":
+            self.state["square"] = zeros(rows, latent_dim)
+        if config.stop != "fixed":
+            self.state |= {name: zeros(rows) for name in ("best", "newer")}
+            self.state |= {"chosen": zeros(rows, latent_dim), "taken": zeros(rows).long()}
+        if config.stop == "plateau":
+            self.state["since"] = zeros(rows).long()
+        if config.stop == "elbow":
+            self.state |= {"older": zeros(rows), "losses": zeros(config.window, rows)}
+            self.state["latents"] = zeros(config.window // 2 + 2, rows, latent_dim)
+        self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
+
+    def reset(self, targets: torch.Tensor, starts: torch.Tensor) -> None:
+        """Begin at `starts: (rows, k)`, whose targets are `targets: (samples, d)`, each for as many rows."""
+        repeats = len(starts) // max(len(targets), 1)
+        terms = tuple(term.repeat_interleave(repeats, dim=0) for term in self.target_terms(targets))
+        self.place(slice(None), terms, starts)
+
+    def target_terms(self, targets: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """What a step needs to know of `targets: (n, d)`, a row each."""
+        return self.decoder.target_terms(targets) if self.decoder is not None else (targets,)
+
+    def place(self, slots: slice | torch.Tensor, terms: tuple[torch.Tensor, ...], starts: torch.Tensor) -> None:
+        """Let the rows `slots` begin anew: with their targets' `terms`, at `starts: (slots, k)`."""
+        for held, term in zip(self.targets, terms, strict=True):
+            held[slots] = term
+        begin: dict[str, torch.Tensor | float] = {"u": starts, "chosen": starts, "best": -torch.inf, "taken": 1}
+        if self.config.stop == "plateau":
+            begin |= {"best": torch.inf, "newer": torch.inf, "taken": 0}
+        for name, value in self.state.items():
+            if name in ("losses", "latents"):
+                value[:, slots] = 0
+            else:
+                value[slots] = begin.get(name, 0)
+
+    def step(self) -> None:
+        """One step of all rows, in place."""
+        for name, value in self.advance(self.state, self.targets).items():
+            self.state[name].copy_(value)
+
+    def run(self, graphs: bool) -> None:
+        """All steps; `graphs` records them once and replays them."""
+        left = self.config.steps
+        while left > 0 and not self._finished():
+            block = min(_BLOCK, left)
+            if graphs:
+                self._graph(block).replay()
+            else:
+                for _ in range(block):
+                    self.step()
+            left -= block
+
+    def _finished(self) -> bool:
+        return self.config.stop == "plateau" and not bool(running(self.config, self.state).any())
+
+    def _graph(self, block: int) -> torch.cuda.CUDAGraph:
+        if block not in self._graphs:
+            kept = {name: value.clone() for name, value in self.state.items()}
+            stream = torch.cuda.Stream()
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                for _ in range(_WARM_UP):
+                    self.step()
+            torch.cuda.current_stream().wait_stream(stream)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                for _ in range(block):
+                    self.step()
+            for name, value in kept.items():
+                self.state[name].copy_(value)
+            self._graphs[block] = graph
+        return self._graphs[block]
+
+    def result(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """u* `(rows, k)` and the steps to it, `(rows,)`."""
+        if self.config.stop == "fixed":
+            u = self.state["u"].clone()
+            return u, torch.full((len(u),), self.config.steps, dtype=torch.long, device=u.device)
+        return self.state["chosen"].clone(), self.state["taken"].clone()
+
+    def loss(self, u: torch.Tensor) -> torch.Tensor:
+        """L_S `(rows,)` at `u: (rows, k)`."""
+        return self.measure(u, *self.targets)[0].clone()

@@ -1,0 +1,227 @@
+"""Engines against the slow, obvious one: by hand, in tensors of fixed size, streamed, and as a kernel."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from homefold.errors import ConfigError
+from homefold.manifold import ManifoldConfig, fit_manifold
+from homefold.manifold.base import mlp
+from homefold.projection import ProjectionConfig, chosen_engine, project
+from homefold.projection.compiled import compiled
+from homefold.projection.engines import batched, choose_engine, gradient_function, loss_and_gradient, reference
+from homefold.projection.fused import _why_not_on_chip, fused
+from homefold.projection.mlp import MLPGradient, mlp_decoder, mlp_loss_and_gradient
+from homefold.projection.search import Search
+from homefold.projection.streamed import streamed
+from homefold.projection.tensor_search import TensorSearch
+
+KERNEL_TESTS = str(Path(__file__).with_name("kernel_in_the_interpreter.py"))
+
+
+def decoders(smallest: int) -> st.SearchStrategy[torch.nn.Sequential]:
+    return st.builds(
+        lambda seed, k, hidden, d: _decoder(seed, k, *hidden, d),
+        st.integers(0, 10_000),
+        st.integers(smallest, 6),
+        st.lists(st.integers(smallest, 9), min_size=1, max_size=3),
+        st.integers(smallest, 12),
+    )
+
+
+rules = st.builds(
+    partial(ProjectionConfig, steps=12, rate=0.05, patience=3, tolerance=1e-3),
+    step=st.sampled_from(["gradient", "normalised", "adam"]),
+    stop=st.sampled_from(["elbow", "plateau", "fixed"]),
+)
+
+
+def _decoder(seed: int, *widths: int) -> torch.nn.Sequential:
+    torch.manual_seed(seed)
+    return mlp(*widths).double()
+
+
+def _problem(decode: torch.nn.Sequential, n: int, s: int) -> tuple[torch.Tensor, torch.Tensor]:
+    k, d = decode[0].in_features, decode[-1].out_features
+    return torch.randn(n, d, dtype=torch.float64), torch.randn(n, s, k, dtype=torch.float64)
+
+
+def assert_same_search(found: Search, expected: Search, **tolerance: float) -> None:
+    for name in ("latents", "before", "after"):
+        torch.testing.assert_close(getattr(found, name), getattr(expected, name), **tolerance, check_dtype=False)
+    assert found.steps.tolist() == expected.steps.tolist()
+
+
+@given(decode=decoders(1), repeats=st.integers(1, 3))
+@settings(max_examples=40)
+def test_the_gradient_by_hand_is_that_of_autograd(decode, repeats):
+    targets, starts = _problem(decode, 3, repeats)
+    u = starts.reshape(3 * repeats, -1)
+    expected = loss_and_gradient(decode, u, targets.repeat_interleave(repeats, dim=0))
+    by_hand = gradient_function(decode, targets, repeats)
+    assert isinstance(by_hand, MLPGradient)
+    torch.testing.assert_close(by_hand(u), expected)
+    p, c = (term.repeat_interleave(repeats, dim=0) for term in mlp_decoder(decode).target_terms(targets))
+    torch.testing.assert_close(mlp_loss_and_gradient(mlp_decoder(decode), u, p, c), expected)
+
+
+def test_a_target_of_zeros_is_similar_to_nothing_and_pulls_nowhere():
+    decode = _decoder(0, 3, 5, 4)
+    loss, gradient = MLPGradient(mlp_decoder(decode), torch.zeros(2, 4, dtype=torch.float64))(torch.ones(2, 3).double())
+    assert loss.tolist() == [1, 1]
+    assert gradient.abs().max() == 0
+
+
+@given(decode=decoders(4), config=rules, n=st.integers(1, 3), s=st.integers(1, 2))
+@settings(max_examples=15)
+def test_every_way_to_carry_the_rows_ends_where_the_reference_does(decode, config, n, s):
+    targets, starts = _problem(decode, n, s)
+    expected = reference(decode, targets, starts, config)
+    with torch.no_grad():
+        assert_same_search(batched(decode, targets, starts, config), expected)
+        k = starts.shape[2]
+        search = TensorSearch(decode, n * s, config, starts, latent_dim=k, feature_dim=targets.shape[1])
+        search.reset(targets, starts.reshape(n * s, k))
+        search.run(graphs=False)
+        chosen, steps = search.result()
+        torch.testing.assert_close(chosen.view(n, s, k), expected.latents)
+        torch.testing.assert_close(search.loss(chosen).view(n, s), expected.after)
+        assert steps.view(n, s).tolist() == expected.steps.tolist()
+        if config.stop == "plateau":
+            assert_same_search(streamed(decode, targets, starts, config, tile=2), expected)
+
+
+def test_float32_stays_close_to_a_double_precision_reference_over_the_first_steps():
+    decode = _decoder(0, 32, 128, 128, 256)
+    targets, starts = _problem(decode, 4, 2)
+    config = ProjectionConfig(steps=20)
+    expected = reference(decode, targets, starts, config)
+    found = batched(decode.float(), targets.float(), starts.float(), config)
+    assert_same_search(found, expected, atol=2e-4, rtol=2e-4)
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        (torch.nn.Linear(3, 4),),
+        (torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 5)),
+        (torch.nn.Linear(3, 4), torch.nn.LeakyReLU(0.0), torch.nn.Linear(4, 5)),
+        (torch.nn.Linear(3, 4, bias=False), torch.nn.LeakyReLU(0.2), torch.nn.Linear(4, 5)),
+        (torch.nn.Linear(3, 4), torch.nn.LeakyReLU(0.2)),
+    ],
+)
+def test_other_decoders_are_left_to_autograd(layers):
+    assert mlp_decoder(torch.nn.Sequential(*layers)) is None
+
+
+def test_what_is_remembered_of_a_decoder_follows_its_weights():
+    decode = mlp(3, 5, 4)
+    before = mlp_decoder(decode)
+    assert mlp_decoder(decode) is before
+    with torch.no_grad():
+        decode[-1].weight.mul_(2)
+    torch.testing.assert_close(mlp_decoder(decode).gram, 4 * before.gram)
+
+
+def test_the_kernel_ends_where_the_reference_does():
+    """Triton reads how it is to run when it is imported, so its interpreter needs a process of its own."""
+    pytest.importorskip("triton", reason="Triton has no package for this platform")
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", KERNEL_TESTS],
+        env={**os.environ, "TRITON_INTERPRET": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "19 passed" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("decode", "precision", "words"),
+    [
+        (mlp(32, 128, 128, 256), "high", ""),
+        (mlp(32, 128, 128, 4096), "medium", ""),
+        (mlp(32, 128, 128, 256), "highest", "full float32"),
+        (mlp(32, 256, 256, 256), "medium", "do not fit"),
+        (mlp(4, 8, 8, 8, 8), "high", "3 hidden layers"),
+        (torch.nn.Sequential(torch.nn.Linear(2, 2)), "high", "not an MLP"),
+    ],
+)
+def test_what_the_kernel_can_hold(decode, precision, words):
+    reason = _why_not_on_chip(decode, precision, 232_448)
+    assert words in reason
+    assert bool(words) == bool(reason)
+
+
+def test_a_smaller_chip_holds_less():
+    assert "do not fit" in _why_not_on_chip(mlp(32, 128, 128, 256), "high", 101_376)
+
+
+@pytest.mark.parametrize("engine", [compiled, fused])
+def test_engines_of_a_gpu_say_so_on_a_cpu(engine):
+    with pytest.raises(ConfigError, match=r"needs a CUDA device, and this is cpu.*engine auto"):
+        engine(mlp(3, 16, 5), torch.ones(1, 5), torch.ones(1, 1, 3), ProjectionConfig())
+
+
+def test_auto_takes_the_batched_engine_on_a_cpu():
+    assert choose_engine(mlp(3, 16, 5), ProjectionConfig(), torch.device("cpu")) == "batched"
+    assert choose_engine(mlp(3, 16, 5), ProjectionConfig(engine="reference"), torch.device("cpu")) == "reference"
+
+
+@pytest.fixture(scope="module")
+def manifold():
+    torch.manual_seed(0)
+    z = torch.randn(5, 24).repeat(60, 1) + 0.25 * torch.randn(300, 24)
+    z = torch.nn.functional.normalize(z, dim=1) * 24**0.5
+    config = ManifoldConfig(latent_dim=6, hidden=(32, 32), epochs=60)
+    return fit_manifold(config, z[:240], z[240:], seed=0, device="cpu")
+
+
+def test_the_projection_says_which_engine_ran(manifold):
+    assert project(manifold, torch.ones(2, 24), ProjectionConfig(steps=1)).engine == "batched"
+    assert project(manifold, torch.ones(2, 24), ProjectionConfig(steps=1, engine="reference")).engine == "reference"
+    nearest = fit_manifold(ManifoldConfig(kind="nearest"), torch.randn(9, 24), torch.randn(4, 24), seed=0, device="cpu")
+    assert chosen_engine(ProjectionConfig(), nearest) == project(nearest, torch.ones(1, 24), ProjectionConfig()).engine
+
+
+def test_rows_that_stopped_make_room_for_others(manifold, monkeypatch):
+    """A search over many samples takes fewer steps of a full batch than the slowest sample of each batch adds up to."""
+    torch.manual_seed(3)
+    z = torch.randn(64, 24)
+    config = ProjectionConfig(stop="plateau", steps=300, rate=0.1, tile=4)
+    steps = []
+    original = TensorSearch.step
+    monkeypatch.setattr(TensorSearch, "step", lambda self: (steps.append(len(self.state["u"])), original(self))[1])
+    found = project(manifold, z, config)
+    assert set(steps) == {4}
+    lasts = batched(manifold.decoder, z, manifold.encode(z)[:, None], config).steps.flatten() + config.patience
+    assert len(steps) < lasts.view(16, 4).amax(dim=1).sum()
+    torch.testing.assert_close(found.iterations.float().mean(), lasts.float().mean() - config.patience, atol=3, rtol=0)
+
+
+def test_in_a_race_only_the_best_start_runs_to_the_end(manifold):
+    torch.manual_seed(4)
+    z = torch.randn(6, 24)
+    config = ProjectionConfig(encoder_start=False, random_starts=4, steps=30, race=10)
+    found = project(manifold, z, config, seed=1)
+    first = project(manifold, z, replace(config, steps=10, race=0), seed=1)
+    assert found.start.tolist() == first.start.tolist()
+    assert found.iterations.tolist() == [30] * 6
+    assert (found.similarity_after > first.similarity_after).all()
+    torch.testing.assert_close(found.similarity_before, first.similarity_before)
+
+
+def test_a_race_needs_a_fixed_number_of_steps():
+    with pytest.raises(ConfigError, match="race must not be negative, and needs stop fixed"):
+        ProjectionConfig(race=5, stop="elbow")
