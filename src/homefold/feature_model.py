@@ -128,6 +128,7 @@ class FeatureModel:
             start=found.start.cpu().numpy(),
             off_manifold=off_manifold.cpu().numpy(),
             start_names=found.start_names,
+            engine=found.engine,
         )
 
     def tensors(self) -> dict[str, torch.Tensor]:

@@ -63,6 +63,7 @@ class Predictions:
         off_manifold: `(n,)`.
         start_names: what the starts are called; `("none",)` when nothing was projected.
         paths: the file of each sample; empty when they came from memory.
+        engine: what ran the search; `"none"` when nothing was searched for.
     """
 
     class_names: tuple[str, ...]
@@ -74,6 +75,7 @@ class Predictions:
     off_manifold: np.ndarray
     start_names: tuple[str, ...]
     paths: tuple[str, ...] = ()
+    engine: str = "none"
 
     @property
     def indices(self) -> np.ndarray:
@@ -117,7 +119,7 @@ class Predictions:
         """One after the other."""
         if not parts:
             raise DataError("there is nothing to predict: no image was given.")
-        fixed = ("class_names", "start_names", "paths")
+        fixed = ("class_names", "start_names", "paths", "engine")
         joined: dict[str, Any] = {
             field.name: np.concatenate([getattr(part, field.name) for part in parts])
             for field in fields(Predictions)
@@ -127,5 +129,6 @@ class Predictions:
             **joined,
             class_names=parts[0].class_names,
             start_names=parts[0].start_names,
+            engine=parts[0].engine,
             paths=tuple(path for part in parts for path in part.paths),
         )
