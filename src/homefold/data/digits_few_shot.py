@@ -51,7 +51,14 @@ def find_digits_few_shot(request: LoadRequest) -> ImageIndex:
 
 
 def _find(root: Path, pattern: str) -> Path | None:
-    return next((path for place in _PLACES for path in sorted(root.glob(f"{place}/{pattern}"))), None)
+    paths = (path for place in _PLACES for path in sorted(root.glob(f"{place}/{pattern}")))
+    return next((path for path in paths if not _belongs_to_another_set(path.relative_to(root))), None)
+
+
+def _belongs_to_another_set(path: Path) -> bool:
+    """Fashion-MNIST, KMNIST and the like lie beside MNIST in torchvision's folder, in files of the same names."""
+    folders = [folder.casefold() for folder in path.parts[:-1]]
+    return any("mnist" in folder and folder != "mnist" for folder in folders)
 
 
 def _from_npz(root: Path, domain: str) -> list[LabelledArray]:

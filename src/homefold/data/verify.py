@@ -165,7 +165,10 @@ def _verify(
     results: list[bytes | BadImageError] = []
     if decode:
         found = map_images(digest, index.sources, description="checking images", workers=workers, reporter=reporter)
-        results = list(found)
+        try:
+            results = list(found)
+        except DataError as error:  # a whole file of many images that cannot be read
+            return _nothing_found(index.root, error)
     bad = tuple((result.name, result.reason) for result in results if isinstance(result, BadImageError))
     duplicates = _duplicate_groups(index, results)
     differences = _count_sentences(index, published)
