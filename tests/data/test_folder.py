@@ -142,7 +142,10 @@ def test_a_missing_folder_and_a_file_are_told_apart(tmp_path):
         scan_folder(tmp_path / "gone")
     archive = tmp_path / "photos.zip"
     archive.write_bytes(b"PK")
-    with pytest.raises(DataError, match=r"photos\.zip is a file, not a folder.*unpack it first"):
+    with pytest.raises(DataError, match=r"photos\.zip is a file, not a folder.*load_dataset reads it packed"):
+        scan_folder(archive)
+    archive = archive.rename(tmp_path / "photos.tar.gz")
+    with pytest.raises(DataError, match=r"photos\.tar\.gz is a file, not a folder.*unpack it first"):
         scan_folder(archive)
 
 

@@ -85,6 +85,21 @@ def test_pacs_official_lists_become_splits_whatever_the_extension(tmp_path, plac
     assert load_dataset(f"pacs:{tmp_path}", size=SIZE, domains=["photo"]).splits == ("train", "val") * 7
 
 
+@pytest.mark.parametrize("write", [write_zip, write_tar])
+def test_pacs_official_lists_are_read_from_the_archive_of_the_images(tmp_path, write):
+    files = {f"pacs/images/{name}": content for name, content in numbered(PACS).items()}
+    lists = {f"pacs/splits/{name}": content for name, content in pacs_lists().items()}
+    archive = write(tmp_path / f"pacs.{write.__name__[-3:]}", {**files, **lists})
+    assert find_pacs(LoadRequest(root=archive)).splits == ("train", "val") * 28
+    assert find_pacs(LoadRequest(root=tmp_path, domains=("photo",))).splits == ("train", "val") * 7
+
+
+def test_a_pacs_list_that_is_no_text_is_told(tmp_path):
+    write_folder(tmp_path, {**numbered(PACS), **pacs_lists(), "photo_train_kfold.txt": b"\xff\xfep"})
+    with pytest.raises(DataError, match=r"photo_train_kfold\.txt is no text; take the official lists"):
+        find_pacs(LoadRequest(root=tmp_path))
+
+
 def test_pacs_lists_that_count_from_0_are_refused(tmp_path):
     write_folder(tmp_path, numbered(PACS))
     write_folder(tmp_path, pacs_lists(PACS_CLASSES.index))

@@ -24,7 +24,6 @@ from homefold.data import (
     list_datasets,
     list_downloads,
     load_dataset,
-    scan_folder,
     split_name,
     verify_dataset,
     verify_folder,
@@ -101,7 +100,7 @@ class DescribeOptions:
     """
 
     data: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME_OR_PATH")]
-    """The name of a dataset, NAME:PATH with where its files lie, or a folder of domains."""
+    """The name of a dataset, NAME:PATH with where its files lie, or a folder of domains, also as a tar or zip."""
     json: JsonFlag = False
     debug: DebugFlag = False
 
@@ -112,7 +111,7 @@ def run_describe(arguments: Sequence[str]) -> int:
     folder = Path(options.data).expanduser()
     name, root = split_name(options.data)
     named = is_dataset_name(name) or not folder.exists()
-    facts = _describe_named(name, root) if named else _describe_folder(folder)
+    facts = _describe_named(name, root) if named else _described(folder, "folder")
     if options.json:
         print_json(facts)
         return 0
@@ -130,6 +129,9 @@ def _lines(facts: dict[str, Any]) -> dict[str, str]:
     lines = {name.capitalize(): str(facts[name]) for name in _SHOWN if name in facts}
     if facts["classes"]:
         lines["Classes"] = f"{len(facts['classes'])}: {', '.join(facts['classes'])}"
+    if "splits" in facts:
+        official = ", ".join(f"{split} {count}" for split, count in facts["splits"].items())
+        lines["Splits"] = official or "none official: a seeded part is held out"
     return lines
 
 
@@ -138,29 +140,21 @@ def _describe_named(name: str, root: Path | None) -> dict[str, Any]:
     if root is None or entry.index is None:
         counts = _counts(load_dataset(name, root=root)) if entry.embedded else {}
         return {**entry.as_dict(), "counts": counts, "warnings": []}
-    index = entry.index(LoadRequest(root=root, allow_one_class=True))
+    return {**entry.as_dict(), **_described(root, name)}
+
+
+def _described(root: Path, name: str) -> dict[str, Any]:
+    """What lies at a place, without decoding any of it."""
+    find = dataset_entry(name).index
+    assert find is not None
+    index = find(LoadRequest(root=root, allow_one_class=True))
     return {
-        **entry.as_dict(),
         "folder": str(root),
         "images": len(index),
         "domains": list(index.domain_names),
         "classes": list(index.class_names),
         "counts": index.named_counts(),
         "splits": {split: index.splits.count(split) for split in sorted(set(index.splits))},
-        "ignored": index.ignored,
-        "warnings": list(index.warnings),
-    }
-
-
-def _describe_folder(folder: Path) -> dict[str, Any]:
-    index = scan_folder(folder, allow_one_class=True)
-    rows = zip(index.domain_names, index.counts().tolist(), strict=True)
-    return {
-        "folder": str(folder),
-        "images": len(index),
-        "domains": list(index.domain_names),
-        "classes": list(index.class_names),
-        "counts": {domain: dict(zip(index.class_names, row, strict=True)) for domain, row in rows},
         "ignored": index.ignored,
         "warnings": list(index.warnings),
     }
@@ -200,7 +194,8 @@ class VerifyOptions:
     data: Annotated[
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[NAME] PATH", help_behavior_hint="(required)")
     ]
-    """A folder PATH/domain/class/image; or a dataset's name and where its files lie (NAME:PATH is the same)."""
+    """A folder PATH/domain/class/image, also packed as a tar or zip; or a dataset's name and where its files lie
+    (NAME:PATH is the same)."""
     domain: Annotated[Names, tyro.conf.arg(metavar="NAME …")] = ()
     """Only these domains; all by default."""
     counts_only: Switch = False
@@ -235,13 +230,12 @@ def _name_and_path(words: tuple[str, ...]) -> tuple[str | None, Path]:
         name, root = split_name(words[0])
         if root is not None:
             return name, root
-        folder = Path(words[0]).expanduser()
-        if folder.exists() or not is_dataset_name(words[0]):
-            return None, folder
-        entry = dataset_entry(words[0])
-        if entry.embedded:
+        if not is_dataset_name(words[0]):
+            return None, Path(words[0]).expanduser()
+        if dataset_entry(words[0]).embedded:
             raise DataError(f"{words[0]} is embedded: it has no files that could be damaged.")
-        raise DataError(f"say where the files of {words[0]} lie: homefold data verify {words[0]} PATH")
+        here = f" (here perhaps ./{words[0]})" if Path(words[0]).exists() else ""
+        raise DataError(f"say where the files of {words[0]} lie{here}: homefold data verify {words[0]} PATH")
     if len(words) == 2:
         return dataset_entry(words[0]).name, Path(words[1]).expanduser()
     raise ConfigError("homefold data verify takes a PATH, or a NAME and a PATH.")
@@ -346,11 +340,18 @@ def run_cache(arguments: Sequence[str]) -> int:
         if name in (None, "digits-mini"):
             _clear_drawn_digits()
     entries = [entry for entry in cache.entries() if name is None or entry.name == name]
+    if name is not None and not (entries or deleted or in_use):
+        note(_nothing_kept(name, cache))
     if options.json:
         print_json(_cache_facts(cache, entries, deleted, in_use))
     else:
         _print_cache(cache, entries, deleted, in_use)
     return 0
+
+
+def _nothing_kept(name: str, cache: ImageCache) -> str:
+    others = sorted({entry.name for entry in cache.entries()})
+    return f"Nothing is kept of {name}; there are entries of {', '.join(others) or 'no dataset'}."
 
 
 def _clear_drawn_digits() -> None:
