@@ -28,8 +28,8 @@ from homefold.data import (
     verify_dataset,
     verify_folder,
 )
+from homefold.data.cache_entry import CacheEntry
 from homefold.data.cache_limit import parse_bytes, set_cache_limit
-from homefold.data.image_cache import CacheEntry
 from homefold.data.registry import LoadRequest
 from homefold.data.verify import VerificationReport
 from homefold.errors import ConfigError, DataError
@@ -339,7 +339,7 @@ def run_cache(arguments: Sequence[str]) -> int:
         deleted += cleared
         if name in (None, "digits-mini"):
             _clear_drawn_digits()
-    entries = [entry for entry in cache.entries() if name is None or entry.name == name]
+    entries = [entry for entry in cache.entries() if name is None or name in entry.names]
     if name is not None and not (entries or deleted or in_use):
         note(_nothing_kept(name, cache))
     if options.json:
@@ -350,7 +350,7 @@ def run_cache(arguments: Sequence[str]) -> int:
 
 
 def _nothing_kept(name: str, cache: ImageCache) -> str:
-    others = sorted({entry.name for entry in cache.entries()})
+    others = sorted({other for entry in cache.entries() for other in entry.names})
     return f"Nothing is kept of {name}; there are entries of {', '.join(others) or 'no dataset'}."
 
 
@@ -362,6 +362,7 @@ def _clear_drawn_digits() -> None:
 def _entry_facts(entry: CacheEntry) -> dict[str, Any]:
     return {
         "name": entry.name,
+        "names": list(entry.names),
         "root": entry.root,
         "size": list(entry.size),
         "domains": [piece.domain for piece in entry.pieces],
@@ -395,7 +396,7 @@ def _print_cache(
         for entry in entries:
             facts = _entry_facts(entry)
             table.add_row(
-                entry.name,
+                _few(facts["names"]),
                 _few(facts["domains"]),
                 f"{entry.size[0]}×{entry.size[1]}",
                 facts["used"].replace("T", " ")[:16],

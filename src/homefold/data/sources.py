@@ -203,7 +203,9 @@ class ArrayImage:
 
     def digest(self) -> str:
         """As in `ImageSource`."""
-        return hashlib.blake2b(np.ascontiguousarray(self.images.array[self.row]).data, digest_size=16).hexdigest()
+        image = np.ascontiguousarray(self.images.array[self.row])
+        # The shape too: the bytes of a 2×8 array are those of a 4×4 one.
+        return hashlib.blake2b(f"{image.shape}|".encode() + image.tobytes(), digest_size=16).hexdigest()
 
     def pixels(self, *, size: tuple[int, int] | None, resize: Resize, max_megapixels: float) -> np.ndarray:
         """As in `ImageSource`."""
