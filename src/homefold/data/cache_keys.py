@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import PIL
@@ -15,7 +16,7 @@ from homefold.data.index import ImageIndex
 from homefold.data.sources import ImageSource
 from homefold.progress import ProgressReporter
 
-__all__ = ["KeyKind", "content_key", "stamp_keys"]
+__all__ = ["KeyKind", "content_keys", "stamp_keys"]
 
 KeyKind = Literal["times", "content"]
 """`"times"`: an image whose place, size and times were met before has the bytes it had then; `"content"`: read it."""
@@ -24,24 +25,31 @@ _DECODER = 1  # raise it whenever decode_image gives other pixels, so that no ca
 _CLOCK_TICK_NS = 20_000_000  # file systems note times to a few milliseconds at worst, where they note fractions at all
 
 
-def content_key(
-    index: ImageIndex, domain: int, settings: dict[str, Any], *, workers: int | None, reporter: ProgressReporter
-) -> str:
-    """A hash of the stored bytes of a domain's images and of all else that their decoded pixels depend on.
+def content_keys(
+    index: ImageIndex,
+    domains: Sequence[int],
+    settings: dict[str, Any],
+    *,
+    workers: int | None,
+    reporter: ProgressReporter,
+) -> dict[int, str]:
+    """By domain, a hash of the stored bytes of its images and of all else that their decoded pixels depend on.
 
     Args:
         index: the images.
-        domain: which of its domains.
+        domains: which of its domains.
         settings: size, resize and limits.
         workers: threads that read; None for as many as there are cores.
         reporter: is told the progress.
     """
-    sources = [index.sources[position] for position in index.positions_of(domain)]
-    digest = _digest_of(settings, "content")
-    for text in map_images(_digest, sources, description="reading images", workers=workers, reporter=reporter):
-        assert not isinstance(text, BadImageError)
-        digest.update(text.encode() + b"\n")
-    return digest.hexdigest()[:32]
+    hashes = {domain: _hash_of(settings, "content") for domain in domains}
+    positions = [(domain, position) for domain in domains for position in index.positions_of(domain)]
+    sources = [index.sources[position] for _, position in positions]
+    digests = map_images(_digest, sources, description="reading images", workers=workers, reporter=reporter)
+    for (domain, _), digest in zip(positions, digests, strict=True):
+        assert not isinstance(digest, BadImageError)
+        hashes[domain].update(digest.encode() + b"\n")
+    return {domain: found.hexdigest()[:32] for domain, found in hashes.items()}
 
 
 def _digest(source: ImageSource) -> str:
@@ -58,7 +66,7 @@ def stamp_keys(index: ImageIndex, settings: dict[str, Any]) -> tuple[str, ...]:
     settled = time.time_ns() - _CLOCK_TICK_NS
     keys = []
     for domain in range(len(index.domain_names)):
-        digest = _digest_of(settings, "times")
+        digest = _hash_of(settings, "times")
         for position in index.positions_of(domain):
             text, changed_ns = index.sources[position].stamp()
             if settled < changed_ns < settled + 2 * _CLOCK_TICK_NS:
@@ -70,6 +78,6 @@ def stamp_keys(index: ImageIndex, settings: dict[str, Any]) -> tuple[str, ...]:
     return tuple(keys)
 
 
-def _digest_of(settings: dict[str, Any], kind: KeyKind) -> hashlib._Hash:
+def _hash_of(settings: dict[str, Any], kind: KeyKind) -> hashlib._Hash:
     versions = {"decoder": _DECODER, "pillow": PIL.__version__, "kind": kind}
     return hashlib.sha256(json.dumps({**settings, **versions}, sort_keys=True).encode())

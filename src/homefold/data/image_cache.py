@@ -28,7 +28,7 @@ import numpy as np
 from homefold.data.cache_array import create_array, cut_to
 from homefold.data.cache_directory import cache_directory
 from homefold.data.cache_entry import IMAGES_FILE, CacheEntry, Piece, read_entry, write_index
-from homefold.data.cache_keys import KeyKind, content_key, stamp_keys
+from homefold.data.cache_keys import KeyKind, content_keys, stamp_keys
 from homefold.data.cache_limit import cache_limit_bytes
 from homefold.data.decoding import check_bad, compact, decode_into
 from homefold.data.file_locks import lock_exclusively, try_lock_exclusively, unlock
@@ -135,12 +135,10 @@ class ImageCache:
         """A key by content for each domain, read only where its stamp is not known."""
         pieces = [piece for entry in self.entries() for piece in entry.pieces] if cache_key == "times" else []
         known = {stamp: piece.key for piece in pieces for stamp in piece.stamps}
-        keys = tuple(
-            known.get(stamp) or content_key(wanted.index, domain, settings, workers=workers, reporter=reporter)
-            for domain, stamp in enumerate(wanted.stamps)
-        )
+        unknown = [domain for domain, stamp in enumerate(wanted.stamps) if stamp not in known]
+        read = content_keys(wanted.index, unknown, settings, workers=workers, reporter=reporter) if unknown else {}
         self._check_unchanged(wanted, settings)
-        return keys
+        return tuple(read.get(domain) or known[stamp] for domain, stamp in enumerate(wanted.stamps))
 
     def entries(self) -> list[CacheEntry]:
         """Every complete entry, the one used last first."""
