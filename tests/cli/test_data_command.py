@@ -152,6 +152,16 @@ def test_verify_compares_a_named_dataset_with_what_was_published(homefold: Homef
     assert (same.code, same.json["published"], same.json["decoded"]) == (1, {"photo": 1670}, False)
 
 
+def test_verify_says_where_classes_could_not_be_compared(homefold: Homefold, tmp_path: Path) -> None:
+    for domain in ("Caltech101", "LabelMe", "VOC2007", "SUN09"):
+        for name in ("bird", "car", "chair", "dog"):
+            draw_bar(tmp_path / "v" / domain / name / "0.png", "upright", 200, 10, seed=0)
+    shown = homefold("data", "verify", "vlcs", tmp_path / "v", "--counts-only").out
+    assert "those of each class were not compared" in shown
+    assert f"caltech of vlcs in {tmp_path}/v has no images of person." in shown
+    assert "not compared" not in homefold("data", "verify", "pacs", _pacs(tmp_path / "p"), "--counts-only").out
+
+
 def test_verify_asks_for_what_is_missing_from_its_words(
     homefold: Homefold, photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -373,6 +373,13 @@ def test_a_file_named_outright_is_taken_whatever_it_is_called(tmp_path):
     assert (paths, skipped) == ([path], [])
 
 
+@pytest.mark.parametrize("name", ["new.zip", "new.tar", "new.tar.gz"])
+def test_an_archive_among_single_images_is_told_to_be_unpacked(tmp_path, name):
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(DataError, match=rf"{name} is an archive, .*unpack it first"):
+        find_images(tmp_path / name)
+
+
 def test_a_file_whose_name_looks_like_a_pattern_is_found(tmp_path):
     path = _image(tmp_path / "cat[1].png")
     assert find_images([path]) == [path]

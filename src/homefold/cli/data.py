@@ -252,6 +252,8 @@ def _print_report(report: VerificationReport) -> None:
     verdicts = {"ok": f"ok: {fine}", "warnings": "usable, with warnings.", "errors": "not usable as it is."}
     undecoded = "" if report.decoded else " No image was decoded."
     as_published = ", as published" if report.published and report.verdict != "errors" else ""
+    if report.by_domain_only:
+        console.print("Published is the number of images of each domain; those of each class were not compared.")
     console.print(
         f"{report.root}: {report.images} images{as_published}, {verdicts[report.verdict]}{undecoded}", soft_wrap=True
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from homefold.data.archives import is_archive
+from homefold.data.archives import is_archive, is_compressed_tar
 from homefold.data.dataset import DomainDataset
 from homefold.data.decoding import decode_all, map_images
 from homefold.data.domain_tree import DomainTree, FolderIndex, expected_layout, index_tree
@@ -233,6 +233,11 @@ def _matches(argument: str | Path) -> list[Path]:
     if path.is_dir():
         return _images_below(path)
     if path.exists():
+        if is_archive(path) or is_compressed_tar(path):
+            raise DataError(
+                f"{path} is an archive, and single images are not read from one: unpack it first. "
+                "(homefold fit and evaluate read <domain>/<class>/<image> in a tar or zip as it is.)"
+            )
         return [path]
     hits = (Path(hit) for hit in glob.glob(str(path), recursive=True))
     return [
