@@ -43,6 +43,23 @@ def test_the_second_run_maps_what_the_first_decoded(photos, cache_dir):
     assert len(ImageCache().entries()) == 1
 
 
+def test_a_folder_whose_name_is_no_text_is_cached_too(tmp_path, cache_dir):
+    folder = write_folder(tmp_path / "ph\udcff", {name.replace(".png", "\udcff.png"): png(9) for name in FILES})
+    load(folder)
+    moved = folder.rename(tmp_path / "moved\udcff")
+    assert load(moved)[1].decoded == 0
+    (entry,) = ImageCache().entries()
+    assert entry.names == ("ph\udcff", "moved\udcff")
+
+
+def test_an_entry_that_was_deleted_meanwhile_is_not_half_made_again(photos, cache_dir):
+    load(photos)
+    (entry,) = ImageCache().entries()
+    ImageCache().clear()
+    entry.remember("photos", 0, ["a stamp"])
+    assert not entry.folder.exists()
+
+
 def test_without_the_cache_nothing_is_written(photos, cache_dir):
     dataset, _ = load(photos, use_cache=False)
     assert not isinstance(dataset.images, np.memmap)

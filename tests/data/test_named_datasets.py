@@ -175,6 +175,22 @@ def test_missing_domains_are_warned_of_and_refused_when_asked_for(tmp_path):
         load_dataset("pacs", root=tmp_path, domains=["sketches"])
 
 
+def test_a_folder_that_may_not_be_read_is_told_and_not_passed_over(tmp_path, monkeypatch):
+    import os
+
+    write_folder(tmp_path, numbered(PACS))
+    scandir = os.scandir
+
+    def refuse(path):
+        if str(path).endswith("house"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(DataError, match=r"folder .*house may not be read .*make it readable"):
+        find_pacs(LoadRequest(root=tmp_path))
+
+
 def test_nothing_found_says_what_was_expected(tmp_path):
     with pytest.raises(DataError, match=r"no images of pacs in .*Expected …/<domain>/<class>"):
         load_dataset("pacs", root=tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -13,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from homefold.data.cache_array import map_array
-from homefold.files import write_json
 
 __all__ = ["IMAGES_FILE", "INDEX_FILE", "CacheEntry", "Piece", "read_entry", "write_index"]
 
@@ -99,7 +99,7 @@ class CacheEntry:
         names = tuple(dict.fromkeys((*self.names, name)))
         with suppress(OSError, ValueError):
             record = json.loads((self.folder / INDEX_FILE).read_text(encoding="utf-8"))
-            write_json(self.folder / INDEX_FILE, {**record, "names": names, "pieces": [asdict(p) for p in pieces]})
+            _write(self.folder, {**record, "names": names, "pieces": [asdict(piece) for piece in pieces]})
 
 
 def read_entry(folder: Path) -> CacheEntry | None:
@@ -140,4 +140,18 @@ def write_index(folder: Path, *, name: str, root: Path, settings: dict[str, Any]
         pieces: in the order of the rows.
     """
     record = {"format": _FORMAT, "names": [name], "root": str(root), **settings}
-    write_json(folder / INDEX_FILE, {**record, "pieces": [asdict(piece) for piece in pieces]})
+    _write(folder, {**record, "pieces": [asdict(piece) for piece in pieces]})
+
+
+def _write(folder: Path, record: dict[str, Any]) -> None:
+    """Replace the index at once; a folder that was deleted meanwhile is not made again."""
+    temporary = folder / f".{INDEX_FILE}.{secrets.token_hex(8)}"
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            # ASCII, because the name of a folder on Linux need not be text.
+            json.dump(record, file, ensure_ascii=True, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(folder / INDEX_FILE)
+    finally:
+        temporary.unlink(missing_ok=True)

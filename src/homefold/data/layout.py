@@ -179,7 +179,7 @@ def _walk(root: Path) -> tuple[list[_Found], list[Path], list[Path]]:
     """Loose images, archives and compressed tars below a folder; links are followed, but never in a circle."""
     loose, archives, compressed = [], [], []
     seen: set[tuple[int, int]] = set()
-    for folder, folders, files in os.walk(root, followlinks=True):
+    for folder, folders, files in os.walk(root, followlinks=True, onerror=_refuse_unreadable):
         status = os.stat(folder)
         if (status.st_dev, status.st_ino) in seen:
             folders.clear()
@@ -197,6 +197,14 @@ def _walk(root: Path) -> tuple[list[_Found], list[Path], list[Path]]:
             elif is_compressed_tar(path):
                 compressed.append(path)
     return loose, archives, compressed
+
+
+def _refuse_unreadable(error: OSError) -> None:
+    """A folder that is passed over unread would be missing images."""
+    raise DataError(
+        f"The folder {error.filename} may not be read ({error.strerror or error}); make it readable (chmod u+rx) or "
+        "move it away."
+    )
 
 
 def _in_archive(path: Path, above: tuple[str, ...]) -> Iterator[_Found]:
