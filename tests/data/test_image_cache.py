@@ -287,6 +287,14 @@ def test_building_makes_room_below_the_limit(photos, cache_dir, monkeypatch):
     assert any("more than the cache's limit" in text for text in listener.messages)
 
 
+def test_what_the_limit_leaves_no_room_for_is_not_read_in_vain(photos, cache_dir, monkeypatch):
+    monkeypatch.setenv("HOMEFOLD_CACHE_LIMIT", "0")
+    monkeypatch.setattr("homefold.data.sources.FileImage.digest", lambda self: pytest.fail("it was read"))
+    dataset, listener = load(photos)
+    assert (len(dataset), listener.decoded) == (12, 12)
+    assert "more than the cache's limit of 0.0 GB" in listener.messages[0]
+
+
 def test_clearing_spares_other_datasets_and_what_is_in_use(photos, cache_dir):
     other = write_folder(photos.with_name("other"), {name: png(i) for i, name in enumerate(FILES, start=50)})
     load(other)

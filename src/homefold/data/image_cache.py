@@ -112,6 +112,7 @@ class ImageCache:
         wanted = _Wanted(index, size, resize, max_megapixels, keys=stamps, stamps=stamps)
         found = self._open(wanted) if cache_key == "times" else None
         if found is None:
+            self._check_room(wanted)
             wanted = replace(wanted, keys=self._content_keys(wanted, settings, cache_key, workers, reporter))
             found = self._open(wanted)
         if found is None:
@@ -123,6 +124,16 @@ class ImageCache:
         kept, skipped = _kept_and_skipped(index, pieces)
         check_bad([BadImageError(path, reason) for path, reason in skipped], len(index), skip_bad)
         return images, kept, skipped
+
+    def _check_room(self, wanted: _Wanted) -> None:
+        """Find out before anything is read in vain."""
+        if wanted.largest_bytes > self.limit_bytes:
+            raise CacheUnavailableError(
+                f"they would take {wanted.largest_bytes / 1e9:.1f} GB, more than the cache's limit of "
+                f"{self.limit_bytes / 1e9:.1f} GB (HOMEFOLD_CACHE_LIMIT, or homefold data cache --limit)."
+            )
+        with _disk_trouble(self.directory):
+            self.directory.mkdir(parents=True, exist_ok=True)
 
     def _content_keys(
         self,
@@ -223,39 +234,32 @@ class ImageCache:
         reporter: ProgressReporter,
     ) -> None:
         """Make an entry of exactly the wanted pieces, unless another process just did."""
-        if wanted.largest_bytes > self.limit_bytes:
-            raise CacheUnavailableError(
-                f"they would take {wanted.largest_bytes / 1e9:.1f} GB, more than the cache's limit of "
-                f"{self.limit_bytes / 1e9:.1f} GB (HOMEFOLD_CACHE_LIMIT, or homefold data cache --limit)."
-            )
         final = self.directory / _entry_name(wanted)
-        with _disk_trouble(self.directory):
-            self.directory.mkdir(parents=True, exist_ok=True)
-            with self._turn(final.name, reporter):
-                if self._open(wanted) is not None:
-                    return
+        with _disk_trouble(self.directory), self._turn(final.name, reporter):
+            if self._open(wanted) is not None:
+                return
+            with self._locked():
+                self._remove_abandoned()
+                self._shrink(self.limit_bytes - wanted.largest_bytes)
+                temporary = self.directory / f"{_BUILDING}{secrets.token_hex(8)}"
+                temporary.mkdir()
+                file = (temporary / IMAGES_FILE).open("w+b")
+                lock_exclusively(file)
+            try:
+                pieces = self._fill(wanted, file, skip_bad, workers, reporter)
+                self._check_unchanged(wanted, settings)
+                index = wanted.index
+                write_index(temporary, name=index.name, root=index.root, settings=settings, pieces=pieces)
+                file.flush()
+                os.fsync(file.fileno())
+                # Under the lock, because without its own the folder would pass for an abandoned one.
                 with self._locked():
-                    self._remove_abandoned()
-                    self._shrink(self.limit_bytes - wanted.largest_bytes)
-                    temporary = self.directory / f"{_BUILDING}{secrets.token_hex(8)}"
-                    temporary.mkdir()
-                    file = (temporary / IMAGES_FILE).open("w+b")
-                    lock_exclusively(file)
-                try:
-                    pieces = self._fill(wanted, file, skip_bad, workers, reporter)
-                    self._check_unchanged(wanted, settings)
-                    index = wanted.index
-                    write_index(temporary, name=index.name, root=index.root, settings=settings, pieces=pieces)
-                    file.flush()
-                    os.fsync(file.fileno())
-                    # Under the lock, because without its own the folder would pass for an abandoned one.
-                    with self._locked():
-                        unlock(file)
-                        file.close()
-                        _move_into_place(temporary, final)
-                finally:
+                    unlock(file)
                     file.close()
-                    shutil.rmtree(temporary, ignore_errors=True)
+                    _move_into_place(temporary, final)
+            finally:
+                file.close()
+                shutil.rmtree(temporary, ignore_errors=True)
 
     def _fill(
         self, wanted: _Wanted, file: IO[bytes], skip_bad: bool, workers: int | None, reporter: ProgressReporter
