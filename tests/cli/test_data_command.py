@@ -9,6 +9,7 @@ import pytest
 from scene import QUICK, Homefold, draw_bar
 
 from homefold.data import list_datasets, load_dataset
+from homefold.data.pacs import PACS_CLASSES
 
 
 def test_list_names_every_dataset(homefold: Homefold) -> None:
@@ -30,6 +31,31 @@ def test_describe_counts_the_images_of_a_folder(homefold: Homefold, photos: Path
     assert facts["warnings"] == []
     row = next(line for line in homefold("data", "describe", photos).out.splitlines() if "night" in line)
     assert row.split() == ["night", "19", "2", "9", "(upright)", "10", "(across)"]
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_a_packed_folder_is_described_verified_and_fitted_to_as_it_is(
+    homefold: Homefold, photos: Path, tmp_path: Path, kind: str
+) -> None:
+    packed = shutil.make_archive(str(tmp_path / "packed"), kind, photos.parent, photos.name)
+    facts, of_folder = (homefold("data", "describe", data, "--json").json for data in (packed, photos))
+    assert facts["counts"] == of_folder["counts"]
+    assert "Splits" in homefold("data", "describe", packed).out
+    assert homefold("data", "verify", packed).code == 0
+    ended = homefold("fit", packed, "--out", tmp_path / "m", "--holdout", "night", "--json", *QUICK)
+    assert ended.code == 0, ended.err
+    assert homefold("info", tmp_path / "m", "--json").json["source_domains"] == ["day", "dusk"]
+    assert homefold("evaluate", tmp_path / "m", packed, "--domain", "night", "--json").code == 0
+
+
+def test_describe_shows_official_splits(homefold: Homefold, tmp_path: Path) -> None:
+    root = _pacs(tmp_path)
+    for image in root.rglob("*.png"):
+        domain, name = image.parts[-3:-1]
+        for kind, listed in (("train", True), ("crossval", False)):
+            with (root / f"{domain}_{kind}_kfold.txt").open("a") as file:
+                file.write(f"{domain}/{name}/{image.stem}.jpg {PACS_CLASSES.index(name) + 1}\n" if listed else "")
+    assert "Splits       train 28" in homefold("data", "describe", f"pacs:{root}").out
 
 
 def test_describe_warns_on_standard_error(homefold: Homefold, photos: Path) -> None:
@@ -126,8 +152,24 @@ def test_verify_compares_a_named_dataset_with_what_was_published(homefold: Homef
     assert (same.code, same.json["published"], same.json["decoded"]) == (1, {"photo": 1670}, False)
 
 
-def test_verify_asks_for_what_is_missing_from_its_words(homefold: Homefold, photos: Path) -> None:
+def test_verify_says_where_classes_could_not_be_compared(homefold: Homefold, tmp_path: Path) -> None:
+    for domain in ("Caltech101", "LabelMe", "VOC2007", "SUN09"):
+        for name in ("bird", "car", "chair", "dog"):
+            draw_bar(tmp_path / "v" / domain / name / "0.png", "upright", 200, 10, seed=0)
+    shown = homefold("data", "verify", "vlcs", tmp_path / "v", "--counts-only").out
+    assert "those of each class were not compared" in shown
+    assert f"caltech of vlcs in {tmp_path}/v has no images of person." in shown
+    assert "not compared" not in homefold("data", "verify", "pacs", _pacs(tmp_path / "p"), "--counts-only").out
+
+
+def test_verify_asks_for_what_is_missing_from_its_words(
+    homefold: Homefold, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "say where the files of pacs lie" in homefold("data", "verify", "pacs").error
+    monkeypatch.chdir(photos.rename(photos.with_name("pacs")).parent)
+    asked = homefold("data", "verify", "pacs").error
+    assert "say where the files of pacs lie (here perhaps ./pacs): homefold data verify pacs PATH" in asked
+    photos = Path("pacs").rename(photos)
     assert "takes a PATH, or a NAME and a PATH" in homefold("data", "verify", "a", "b", "c").error
     assert "leave out --counts-only" in homefold("data", "verify", photos, "--counts-only").error
     assert "no dataset 'pasc'" in homefold("data", "verify", "pasc", photos).error
@@ -170,6 +212,7 @@ def test_the_cache_is_shown_limited_and_cleared(
     assert [entry["domains"] for entry in ended.json["deleted"]] == [["day"]]
     assert homefold("data", "cache", "--json").json["limit_bytes"] == 20_000
     assert homefold("data", "cache", "--clear", "other", "--json").json["deleted"] == []
+    assert "Nothing is kept of other; there are entries of photos." in homefold("data", "cache", "other").err
     assert "Deleted 1 of the entries" in homefold("data", "cache", "--clear", "photos").out
     assert homefold("data", "cache", "--json").json["entries"] == []
     assert "20GB" in homefold("data", "cache", "--limit", "much").error

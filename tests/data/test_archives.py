@@ -98,8 +98,31 @@ def test_a_packed_folder_is_a_dataset(tmp_path, cache_dir, top):
     assert verify_folder(path).verdict == "ok"
 
 
+def test_a_packed_folder_is_checked_like_one_that_lies_open(tmp_path, cache_dir):
+    files = numbered(["a/cat/0.png", "a/dog/0.png", "b/cat/0.png"])
+    packed, open_folder = write_zip(tmp_path / "p.zip", files), write_folder(tmp_path / "p", files)
+    (warning,) = verify_folder(packed).warnings
+    assert "The class dog has no images in b (only in a)" in warning
+    assert verify_folder(open_folder).warnings == (warning,)
+    apart = write_zip(tmp_path / "apart.zip", numbered(["a/cat/0.png", "b/dog/0.png"]))
+    with pytest.raises(DataError, match="has no class in common with the others"):
+        load_dataset(apart)
+    loose = write_zip(tmp_path / "loose.zip", {**files, "b/1.png": files["a/cat/0.png"]})
+    with pytest.raises(DataError, match=r"1 image in .*loose\.zip is in no class folder: .*b/1\.png"):
+        load_dataset(loose)
+
+
+def test_a_zip_whose_folders_are_parted_by_backslashes_is_read(tmp_path, cache_dir):
+    names = [f"photos\\{domain}\\{name}\\0.png" for domain in "ab" for name in ("cat", "dog")]
+    dataset = load_dataset(write_zip(tmp_path / "photos.zip", numbered(names)), size=(6, 6))
+    assert (dataset.domain_names, dataset.class_names) == (("a", "b"), ("cat", "dog"))
+    assert all((image == pixels_of(i)).all() for i, image in enumerate(dataset.images))
+
+
 def test_a_packed_folder_of_another_shape_is_told(tmp_path, cache_dir):
-    with pytest.raises(DataError, match=r"no domain and class, such as cat/0\.png"):
+    with pytest.raises(
+        DataError, match=r"flat\.zip holds images directly in its folders \(cat, dog\): it has classes but no domains"
+    ):
         load_dataset(write_zip(tmp_path / "flat.zip", numbered(["cat/0.png", "dog/0.png"])))
     with pytest.raises(DataError, match="no images in"):
         load_dataset(write_zip(tmp_path / "empty.zip", {"a.txt": b""}))

@@ -142,7 +142,10 @@ def test_a_missing_folder_and_a_file_are_told_apart(tmp_path):
         scan_folder(tmp_path / "gone")
     archive = tmp_path / "photos.zip"
     archive.write_bytes(b"PK")
-    with pytest.raises(DataError, match=r"photos\.zip is a file, not a folder.*unpack it first"):
+    with pytest.raises(DataError, match=r"photos\.zip is a file, not a folder.*load_dataset reads it packed"):
+        scan_folder(archive)
+    archive = archive.rename(tmp_path / "photos.tar.gz")
+    with pytest.raises(DataError, match=r"photos\.tar\.gz is a file, not a folder.*unpack it first"):
         scan_folder(archive)
 
 
@@ -368,6 +371,13 @@ def test_a_file_named_outright_is_taken_whatever_it_is_called(tmp_path):
     images, paths, skipped = load_images([path], size=(2, 2))
     assert images.tolist() == [[[[1, 2, 3]] * 2] * 2]
     assert (paths, skipped) == ([path], [])
+
+
+@pytest.mark.parametrize("name", ["new.zip", "new.tar", "new.tar.gz"])
+def test_an_archive_among_single_images_is_told_to_be_unpacked(tmp_path, name):
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(DataError, match=rf"{name} is an archive, .*unpack it first"):
+        find_images(tmp_path / name)
 
 
 def test_a_file_whose_name_looks_like_a_pattern_is_found(tmp_path):

@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 import pytest
-from trees import Listener, numbered, pixels_of, png, write_folder, write_tar
+from trees import Listener, numbered, pixels_of, png, write_folder, write_tar, write_zip
 
 from homefold.data import ImageCache, load_dataset
 from homefold.data.cache_limit import DEFAULT_LIMIT_BYTES, cache_limit_bytes, parse_bytes, set_cache_limit
@@ -41,6 +41,23 @@ def test_the_second_run_maps_what_the_first_decoded(photos, cache_dir):
     assert (second.paths, second.class_names) == (first.paths, ("cat", "dog"))
     assert [image.tolist() for image in second.images] == [pixels_of(i).tolist() for i in range(12)]
     assert len(ImageCache().entries()) == 1
+
+
+def test_a_folder_whose_name_is_no_text_is_cached_too(tmp_path, cache_dir):
+    folder = write_folder(tmp_path / "ph\udcff", {name.replace(".png", "\udcff.png"): png(9) for name in FILES})
+    load(folder)
+    moved = folder.rename(tmp_path / "moved\udcff")
+    assert load(moved)[1].decoded == 0
+    (entry,) = ImageCache().entries()
+    assert entry.names == ("ph\udcff", "moved\udcff")
+
+
+def test_an_entry_that_was_deleted_meanwhile_is_not_half_made_again(photos, cache_dir):
+    load(photos)
+    (entry,) = ImageCache().entries()
+    ImageCache().clear()
+    entry.remember("photos", 0, ["a stamp"])
+    assert not entry.folder.exists()
 
 
 def test_without_the_cache_nothing_is_written(photos, cache_dir):
@@ -111,13 +128,57 @@ def test_another_size_or_cut_is_another_entry(photos, cache_dir):
     assert listener.decoded == 12
 
 
-def test_by_content_a_moved_folder_is_found_again(photos, cache_dir):
-    load(photos, cache_key="content")
+@pytest.mark.parametrize("cache_key", ["times", "content"])
+def test_a_moved_touched_or_packed_folder_is_found_again_by_its_content(photos, cache_dir, cache_key):
+    first, _ = load(photos, cache_key=cache_key)
     moved = photos.rename(photos.with_name("elsewhere"))
-    dataset, listener = load(moved, cache_key="content")
-    assert listener.decoded == 0
-    assert dataset.paths[0] == str(moved / "a" / "cat" / "0.png")
-    assert load(moved, cache_key="times")[1].decoded == 12
+    dataset, listener = load(moved, cache_key=cache_key)
+    assert (listener.decoded, dataset.paths[0]) == (0, str(moved / "a" / "cat" / "0.png"))
+    os.utime(moved / "b" / "cat" / "0.png")
+    assert load(moved, cache_key=cache_key)[1].decoded == 0
+    packed = write_zip(moved.with_name("packed.zip"), numbered(FILES))
+    dataset, listener = load(packed, cache_key=cache_key)
+    assert (listener.decoded, dataset.fingerprint()) == (0, first.fingerprint())
+    (entry,) = ImageCache().entries()
+    assert entry.names == ("photos", "elsewhere", "packed")
+
+
+def test_what_was_met_before_is_not_even_read_again(photos, cache_dir, monkeypatch):
+    load(photos)
+    moved = photos.rename(photos.with_name("elsewhere"))
+    load(moved)
+    monkeypatch.setattr("homefold.data.sources.FileImage.digest", lambda self: pytest.fail("it was read"))
+    assert load(moved)[1].decoded == 0
+    assert load(moved, domains=["a", "c"])[1].decoded == 0
+
+
+def test_files_that_change_while_they_are_read_are_not_taken_for_what_they_were(photos, cache_dir, monkeypatch):
+    from homefold.data.sources import FileImage
+
+    load(photos)
+    moved = photos.rename(photos.with_name("elsewhere"))
+    digest = FileImage.digest
+
+    def read_then_change(self):
+        found = digest(self)
+        self.file.write_bytes(png(700))
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileImage, "digest", read_then_change)
+        with pytest.raises(DataError, match="changed while they were being read"):
+            load(moved)
+    assert load(moved)[0].images[0].tolist() == pixels_of(700).tolist()
+
+
+def test_arrays_of_the_same_bytes_in_another_shape_are_other_images(tmp_path, cache_dir):
+    pixels = np.arange(2 * 64, dtype=np.uint8)
+    for side, (height, width) in enumerate(((4, 16), (8, 8))):
+        folder = tmp_path / str(side)
+        folder.mkdir()
+        np.savez(folder / "usps.npz", x_train=pixels.reshape(2, height, width), y_train=np.array([0, 1]))
+    wide, square = (load_dataset("digits-few-shot", root=tmp_path / side, domains=["usps"]) for side in "01")
+    assert wide.fingerprint() != square.fingerprint()
 
 
 def test_a_dataset_with_skipped_images_is_cached_with_their_list(photos, cache_dir):
@@ -196,7 +257,7 @@ def test_files_that_change_while_they_are_decoded_are_an_error(photos, cache_dir
         return pixels(self, **settings)
 
     monkeypatch.setattr(FileImage, "pixels", touch)
-    with pytest.raises(DataError, match="changed while they were being decoded"):
+    with pytest.raises(DataError, match="changed while they were being read"):
         load(photos)
     assert ImageCache().entries() == []
     assert not list((cache_dir / "images").glob(".building-*"))
@@ -226,8 +287,16 @@ def test_building_makes_room_below_the_limit(photos, cache_dir, monkeypatch):
     assert any("more than the cache's limit" in text for text in listener.messages)
 
 
+def test_what_the_limit_leaves_no_room_for_is_not_read_in_vain(photos, cache_dir, monkeypatch):
+    monkeypatch.setenv("HOMEFOLD_CACHE_LIMIT", "0")
+    monkeypatch.setattr("homefold.data.sources.FileImage.digest", lambda self: pytest.fail("it was read"))
+    dataset, listener = load(photos)
+    assert (len(dataset), listener.decoded) == (12, 12)
+    assert "more than the cache's limit of 0.0 GB" in listener.messages[0]
+
+
 def test_clearing_spares_other_datasets_and_what_is_in_use(photos, cache_dir):
-    other = write_folder(photos.with_name("other"), numbered(FILES))
+    other = write_folder(photos.with_name("other"), {name: png(i) for i, name in enumerate(FILES, start=50)})
     load(other)
     used, _ = load(photos)
     assert ImageCache().clear("photos") == ([], ImageCache().entries()[:1])

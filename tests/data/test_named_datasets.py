@@ -12,7 +12,7 @@ import pytest
 from trees import numbered, pixels_of, png, write_folder, write_tar, write_zip
 
 from homefold import Homefold
-from homefold.data import load_dataset
+from homefold.data import load_dataset, verify_dataset
 from homefold.data.cifar10_c import CIFAR10_CLASSES
 from homefold.data.office_home import OFFICE_HOME_CLASSES
 from homefold.data.pacs import PACS_CLASSES, PACS_COUNTS, PACS_DOMAINS, find_pacs
@@ -85,6 +85,21 @@ def test_pacs_official_lists_become_splits_whatever_the_extension(tmp_path, plac
     assert load_dataset(f"pacs:{tmp_path}", size=SIZE, domains=["photo"]).splits == ("train", "val") * 7
 
 
+@pytest.mark.parametrize("write", [write_zip, write_tar])
+def test_pacs_official_lists_are_read_from_the_archive_of_the_images(tmp_path, write):
+    files = {f"pacs/images/{name}": content for name, content in numbered(PACS).items()}
+    lists = {f"pacs/splits/{name}": content for name, content in pacs_lists().items()}
+    archive = write(tmp_path / f"pacs.{write.__name__[-3:]}", {**files, **lists})
+    assert find_pacs(LoadRequest(root=archive)).splits == ("train", "val") * 28
+    assert find_pacs(LoadRequest(root=tmp_path, domains=("photo",))).splits == ("train", "val") * 7
+
+
+def test_a_pacs_list_that_is_no_text_is_told(tmp_path):
+    write_folder(tmp_path, {**numbered(PACS), **pacs_lists(), "photo_train_kfold.txt": b"\xff\xfep"})
+    with pytest.raises(DataError, match=r"photo_train_kfold\.txt is no text; take the official lists"):
+        find_pacs(LoadRequest(root=tmp_path))
+
+
 def test_pacs_lists_that_count_from_0_are_refused(tmp_path):
     write_folder(tmp_path, numbered(PACS))
     write_folder(tmp_path, pacs_lists(PACS_CLASSES.index))
@@ -131,6 +146,25 @@ def test_a_folder_of_no_class_is_refused(tmp_path):
         load_dataset("pacs", root=tmp_path, size=SIZE)
 
 
+def test_other_datasets_in_the_same_folder_are_passed_over(tmp_path):
+    write_folder(tmp_path / "PACS", numbered(PACS))
+    others = ("office_home/Art/Alarm_Clock/1.png", "office_home/Real/Bed/1.png", "VLCS/SUN09/dog/1.png")
+    write_folder(tmp_path, numbered(others))
+    assert seeds(load_dataset("pacs", root=tmp_path, size=SIZE), 56) == list(range(56))
+    assert find_pacs(LoadRequest(root=tmp_path)).ignored == 3
+
+
+def test_a_domain_of_which_no_class_is_known_is_told(tmp_path):
+    write_folder(tmp_path, {name.replace("photo/", "photo/x"): content for name, content in numbered(PACS).items()})
+    with pytest.raises(DataError, match=r"14 images in .* lie in no class of pacs: .*photo/xdog/pic_0\.png"):
+        load_dataset("pacs", root=tmp_path, size=SIZE)
+
+
+def test_a_class_that_a_domain_lacks_is_warned_of(tmp_path):
+    write_folder(tmp_path, {name: content for name, content in numbered(PACS).items() if "sketch/house" not in name})
+    assert find_pacs(LoadRequest(root=tmp_path)).warnings == (f"sketch of pacs in {tmp_path} has no images of house.",)
+
+
 def test_missing_domains_are_warned_of_and_refused_when_asked_for(tmp_path):
     write_folder(tmp_path, {name: content for name, content in numbered(PACS).items() if "photo" in name})
     assert domain_names(f"pacs:{tmp_path}") == ("photo",)
@@ -139,6 +173,22 @@ def test_missing_domains_are_warned_of_and_refused_when_asked_for(tmp_path):
         load_dataset("pacs", root=tmp_path, domains=["sketch"])
     with pytest.raises(DataError, match=r"no domain 'sketches' in pacs; it has art_painting"):
         load_dataset("pacs", root=tmp_path, domains=["sketches"])
+
+
+def test_a_folder_that_may_not_be_read_is_told_and_not_passed_over(tmp_path, monkeypatch):
+    import os
+
+    write_folder(tmp_path, numbered(PACS))
+    scandir = os.scandir
+
+    def refuse(path):
+        if str(path).endswith("house"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(DataError, match=r"folder .*house may not be read .*make it readable"):
+        find_pacs(LoadRequest(root=tmp_path))
 
 
 def test_nothing_found_says_what_was_expected(tmp_path):
@@ -181,6 +231,19 @@ def test_vlcs_with_splits_takes_each_image_once_and_none_for_two_purposes(tmp_pa
     expected = {0: "train", 1: "train", 2: "test", 3: "val", 4: "test"}
     assert by_seed == {100 * d + 10 * c + i: s for d in range(4) for c in range(5) for i, s in expected.items()}
     assert set(cells(dataset)) == {(d, c) for d in VLCS for c in VLCS_CLASSES}
+
+
+def test_vlcs_in_the_names_of_its_copy_with_splits(tmp_path):
+    splits = ("train", "crossval", "test")
+    files = numbered(f"SUN/{split}/{c}/{split}_imgs_{c + 1}.png" for c in range(5) for split in splits)
+    full = {name.replace("/train/", "/full/").replace("/crossval/", "/full/"): files[name] for name in files}
+    full = {name: content for name, content in full.items() if "/full/" in name}
+    everything = write_folder(tmp_path / "everything", {**files, **full})
+    dataset = load_dataset("vlcs", root=everything, size=SIZE)
+    assert dict(zip(seeds(dataset, 15), dataset.splits, strict=True)) == dict(enumerate(("train", "val", "test") * 5))
+    tested = {name: content for name, content in files.items() if "/test/" in name}
+    dataset = load_dataset("vlcs", root=write_folder(tmp_path / "two", {**tested, **full}), size=SIZE)
+    assert dict(zip(seeds(dataset, 15), dataset.splits, strict=True)) == dict(enumerate(("train", "train", "test") * 5))
 
 
 def test_vlcs_full_alone_has_no_split(tmp_path):
@@ -305,6 +368,29 @@ def test_few_shot_digits_as_torchvision_leaves_them(tmp_path):
     assert usps.images[3, 0, 3].tolist() == [255, 255, 255]
 
 
+def test_fashion_beside_mnist_in_files_of_the_same_names_is_never_taken_for_it(tmp_path):
+    labels = np.arange(10, dtype=np.uint8)
+    for folder, grey in (("FashionMNIST", 1), ("KMNIST", 2), ("MNIST", 3)):
+        raw = tmp_path / folder / "raw"
+        raw.mkdir(parents=True)
+        images = np.full((10, 28, 28), grey, dtype=np.uint8)
+        (raw / "train-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 0x803, 10, 28, 28) + images.tobytes())
+        (raw / "train-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, 10) + labels.tobytes())
+    dataset = load_dataset("digits-few-shot", root=tmp_path, domains=["mnist"])
+    assert np.unique(dataset.images).tolist() == [3]
+
+
+def test_digits_with_one_channel_are_taken_and_with_the_channels_first_told(tmp_path):
+    images, labels = _digit_arrays(10, 32, 0)
+    np.savez(tmp_path / "usps.npz", x_train=images[..., None], y_train=labels)
+    taken = load_dataset("digits-few-shot", root=tmp_path, domains=["usps"])
+    assert taken.images[..., 1].tolist() == images.tolist()
+    np.savez(tmp_path / "usps.npz", x_train=np.zeros((10, 3, 32, 32), np.uint8), y_train=labels)
+    with pytest.raises(DataError, match=r"it holds uint8 \(10, 3, 32, 32\)\. Save the images in that form"):
+        load_dataset("digits-few-shot", root=tmp_path, domains=["usps"])
+    assert "Save the images" in verify_dataset("digits-few-shot", tmp_path, domains=["usps"]).errors[0]
+
+
 def test_damaged_digit_files_are_named(tmp_path):
     (tmp_path / "mnist.npz").write_bytes(b"PK nothing")
     with pytest.raises(DataError, match=r"mnist\.npz cannot be read"):
@@ -367,6 +453,15 @@ def test_an_unknown_corruption_and_missing_labels_are_told(cifar):
     (cifar / "CIFAR-10-C" / "labels.npy").unlink()
     with pytest.raises(DataError, match=r"no labels\.npy beside"):
         load_dataset("cifar10-c", root=cifar, domains=["fog-1"])
+
+
+def test_the_corruptions_of_cifar100_beside_it_are_not_taken(cifar):
+    other = cifar / "CIFAR-100-C"
+    other.mkdir()
+    np.save(other / "snow.npy", _digit_arrays(50, 32, 9, colour=True)[0])
+    np.save(other / "labels.npy", np.arange(50, dtype=np.uint8))
+    with pytest.raises(DataError, match="no files of snow-1"):
+        load_dataset("cifar10-c", root=cifar, domains=["snow-1"])
 
 
 def test_cifar_from_npz(tmp_path):

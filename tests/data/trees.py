@@ -66,10 +66,11 @@ class Listener:
 
     @contextmanager
     def task(self, description, total):
+        self.decoding = description == "decoding images"
         yield self
 
     def advance(self, steps: int = 1, **facts: object) -> None:
-        self.decoded += steps
+        self.decoded += steps * self.decoding
 
     def message(self, text: str) -> None:
         self.messages.append(text)

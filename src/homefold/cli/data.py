@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,37 +12,32 @@ from rich.table import Table
 
 from homefold.cli.commands import Command, run_command
 from homefold.cli.domains import is_dataset_name
-from homefold.cli.output import fact_table, note, print_json, result_console, result_table, show_bytes
+from homefold.cli.output import fact_table, note, print_json, result_console, result_table
 from homefold.cli.parsing import DebugFlag, JsonFlag, Names, Switch, flatten, parse
 from homefold.data import (
     DomainDataset,
-    ImageCache,
-    cache_directory,
     dataset_entry,
     download_dataset,
     list_datasets,
     list_downloads,
     load_dataset,
-    scan_folder,
     split_name,
     verify_dataset,
     verify_folder,
 )
-from homefold.data.cache_limit import parse_bytes, set_cache_limit
-from homefold.data.image_cache import CacheEntry
 from homefold.data.registry import LoadRequest
 from homefold.data.verify import VerificationReport
 from homefold.errors import ConfigError, DataError
 from homefold.progress import RichReporter
 
-__all__ = ["CacheOptions", "DescribeOptions", "GetOptions", "ListOptions", "VerifyOptions", "run"]
+__all__ = ["DescribeOptions", "GetOptions", "ListOptions", "VerifyOptions", "run"]
 
 COMMANDS = {
     "list": Command("the datasets that are known by name", __name__, "run_list"),
     "describe": Command("the domains and classes of a dataset or a folder", __name__, "run_describe"),
     "verify": Command("decode every image; report wrong counts, bad and duplicate ones", __name__, "run_verify"),
     "get": Command("download a dataset, where torchvision can", __name__, "run_get"),
-    "cache": Command("show, limit and clear the cache of decoded images", __name__, "run_cache"),
+    "cache": Command("show, limit and clear the cache of decoded images", "homefold.cli.data_cache", "run_cache"),
 }
 _END = """\
 examples:
@@ -101,7 +95,7 @@ class DescribeOptions:
     """
 
     data: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME_OR_PATH")]
-    """The name of a dataset, NAME:PATH with where its files lie, or a folder of domains."""
+    """The name of a dataset, NAME:PATH with where its files lie, or a folder of domains, also as a tar or zip."""
     json: JsonFlag = False
     debug: DebugFlag = False
 
@@ -112,7 +106,7 @@ def run_describe(arguments: Sequence[str]) -> int:
     folder = Path(options.data).expanduser()
     name, root = split_name(options.data)
     named = is_dataset_name(name) or not folder.exists()
-    facts = _describe_named(name, root) if named else _describe_folder(folder)
+    facts = _describe_named(name, root) if named else _described(folder, "folder")
     if options.json:
         print_json(facts)
         return 0
@@ -130,6 +124,9 @@ def _lines(facts: dict[str, Any]) -> dict[str, str]:
     lines = {name.capitalize(): str(facts[name]) for name in _SHOWN if name in facts}
     if facts["classes"]:
         lines["Classes"] = f"{len(facts['classes'])}: {', '.join(facts['classes'])}"
+    if "splits" in facts:
+        official = ", ".join(f"{split} {count}" for split, count in facts["splits"].items())
+        lines["Splits"] = official or "none official: a seeded part is held out"
     return lines
 
 
@@ -138,29 +135,21 @@ def _describe_named(name: str, root: Path | None) -> dict[str, Any]:
     if root is None or entry.index is None:
         counts = _counts(load_dataset(name, root=root)) if entry.embedded else {}
         return {**entry.as_dict(), "counts": counts, "warnings": []}
-    index = entry.index(LoadRequest(root=root, allow_one_class=True))
+    return {**entry.as_dict(), **_described(root, name)}
+
+
+def _described(root: Path, name: str) -> dict[str, Any]:
+    """What lies at a place, without decoding any of it."""
+    find = dataset_entry(name).index
+    assert find is not None
+    index = find(LoadRequest(root=root, allow_one_class=True))
     return {
-        **entry.as_dict(),
         "folder": str(root),
         "images": len(index),
         "domains": list(index.domain_names),
         "classes": list(index.class_names),
         "counts": index.named_counts(),
         "splits": {split: index.splits.count(split) for split in sorted(set(index.splits))},
-        "ignored": index.ignored,
-        "warnings": list(index.warnings),
-    }
-
-
-def _describe_folder(folder: Path) -> dict[str, Any]:
-    index = scan_folder(folder, allow_one_class=True)
-    rows = zip(index.domain_names, index.counts().tolist(), strict=True)
-    return {
-        "folder": str(folder),
-        "images": len(index),
-        "domains": list(index.domain_names),
-        "classes": list(index.class_names),
-        "counts": {domain: dict(zip(index.class_names, row, strict=True)) for domain, row in rows},
         "ignored": index.ignored,
         "warnings": list(index.warnings),
     }
@@ -200,7 +189,8 @@ class VerifyOptions:
     data: Annotated[
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[NAME] PATH", help_behavior_hint="(required)")
     ]
-    """A folder PATH/domain/class/image; or a dataset's name and where its files lie (NAME:PATH is the same)."""
+    """A folder PATH/domain/class/image, also packed as a tar or zip; or a dataset's name and where its files lie
+    (NAME:PATH is the same)."""
     domain: Annotated[Names, tyro.conf.arg(metavar="NAME …")] = ()
     """Only these domains; all by default."""
     counts_only: Switch = False
@@ -235,13 +225,12 @@ def _name_and_path(words: tuple[str, ...]) -> tuple[str | None, Path]:
         name, root = split_name(words[0])
         if root is not None:
             return name, root
-        folder = Path(words[0]).expanduser()
-        if folder.exists() or not is_dataset_name(words[0]):
-            return None, folder
-        entry = dataset_entry(words[0])
-        if entry.embedded:
+        if not is_dataset_name(words[0]):
+            return None, Path(words[0]).expanduser()
+        if dataset_entry(words[0]).embedded:
             raise DataError(f"{words[0]} is embedded: it has no files that could be damaged.")
-        raise DataError(f"say where the files of {words[0]} lie: homefold data verify {words[0]} PATH")
+        here = f" (here perhaps ./{words[0]})" if Path(words[0]).exists() else ""
+        raise DataError(f"say where the files of {words[0]} lie{here}: homefold data verify {words[0]} PATH")
     if len(words) == 2:
         return dataset_entry(words[0]).name, Path(words[1]).expanduser()
     raise ConfigError("homefold data verify takes a PATH, or a NAME and a PATH.")
@@ -258,6 +247,8 @@ def _print_report(report: VerificationReport) -> None:
     verdicts = {"ok": f"ok: {fine}", "warnings": "usable, with warnings.", "errors": "not usable as it is."}
     undecoded = "" if report.decoded else " No image was decoded."
     as_published = ", as published" if report.published and report.verdict != "errors" else ""
+    if report.by_domain_only:
+        console.print("Published is the number of images of each domain; those of each class were not compared.")
     console.print(
         f"{report.root}: {report.images} images{as_published}, {verdicts[report.verdict]}{undecoded}", soft_wrap=True
     )
@@ -306,110 +297,3 @@ def run_get(arguments: Sequence[str]) -> int:
     else:
         print(then)
     return 0
-
-
-@dataclass(frozen=True)
-class CacheOptions:
-    """Show the decoded images that are kept for later runs, clear them, or limit what they may take.
-
-    They lie in the folder that HOMEFOLD_CACHE names. What is deleted is decoded again when it is needed.
-
-    Examples: homefold data cache · homefold data cache --clear pacs · homefold data cache --limit 20GB
-    """
-
-    name: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]", help_behavior_hint="")] = ()
-    """Only the entries of this dataset."""
-    clear: Switch = False
-    """Delete the entries (with NAME, of that dataset alone); those that a running process uses stay."""
-    limit: Annotated[str | None, tyro.conf.DisallowNone, tyro.conf.arg(metavar="SIZE", help_behavior_hint="")] = None
-    """Keep at most this much, now and later, such as 20GB; HOMEFOLD_CACHE_LIMIT overrides it. What was not used for
-    longest goes first."""
-    json: JsonFlag = False
-    debug: DebugFlag = False
-
-
-def run_cache(arguments: Sequence[str]) -> int:
-    """`homefold data cache`."""
-    options = parse(CacheOptions, "data cache", arguments)
-    if len(options.name) > 1:
-        raise ConfigError("homefold data cache takes one NAME.")
-    name = options.name[0] if options.name else None
-    cache = ImageCache()
-    deleted: list[CacheEntry] = []
-    in_use: list[CacheEntry] = []
-    if options.limit is not None:
-        set_cache_limit(parse_bytes(options.limit))
-        deleted += cache.shrink()
-    if options.clear:
-        cleared, in_use = cache.clear(name)
-        deleted += cleared
-        if name in (None, "digits-mini"):
-            _clear_drawn_digits()
-    entries = [entry for entry in cache.entries() if name is None or entry.name == name]
-    if options.json:
-        print_json(_cache_facts(cache, entries, deleted, in_use))
-    else:
-        _print_cache(cache, entries, deleted, in_use)
-    return 0
-
-
-def _clear_drawn_digits() -> None:
-    for file in cache_directory().glob("digits-mini-*.npz"):
-        file.unlink(missing_ok=True)
-
-
-def _entry_facts(entry: CacheEntry) -> dict[str, Any]:
-    return {
-        "name": entry.name,
-        "root": entry.root,
-        "size": list(entry.size),
-        "domains": [piece.domain for piece in entry.pieces],
-        "images": sum(piece.rows for piece in entry.pieces),
-        "skipped": sum(len(piece.bad) for piece in entry.pieces),
-        "bytes": entry.bytes,
-        "used": datetime.fromtimestamp(entry.used).astimezone().isoformat(timespec="seconds"),
-        "folder": str(entry.folder),
-    }
-
-
-def _cache_facts(
-    cache: ImageCache, entries: list[CacheEntry], deleted: list[CacheEntry], in_use: list[CacheEntry]
-) -> dict[str, Any]:
-    return {
-        "directory": str(cache.directory),
-        "limit_bytes": cache.limit_bytes,
-        "bytes": sum(entry.bytes for entry in cache.entries()),
-        "entries": [_entry_facts(entry) for entry in entries],
-        "deleted": [_entry_facts(entry) for entry in deleted],
-        "in_use": [_entry_facts(entry) for entry in in_use],
-    }
-
-
-def _print_cache(
-    cache: ImageCache, entries: list[CacheEntry], deleted: list[CacheEntry], in_use: list[CacheEntry]
-) -> None:
-    console = result_console()
-    if entries:
-        table = result_table("dataset", "domains", "px", "last used", "images", "on disk", numbers=2)
-        for entry in entries:
-            facts = _entry_facts(entry)
-            table.add_row(
-                entry.name,
-                _few(facts["domains"]),
-                f"{entry.size[0]}×{entry.size[1]}",
-                facts["used"].replace("T", " ")[:16],
-                str(facts["images"]),
-                show_bytes(entry.bytes),
-            )
-        console.print(table)
-    for entry in in_use:
-        note(f"{entry.name}: {show_bytes(entry.bytes)} are in use and were kept.")
-    if deleted:
-        freed = show_bytes(sum(entry.bytes for entry in deleted))
-        console.print(f"Deleted {len(deleted)} of the entries, {freed}.", soft_wrap=True)
-    total = show_bytes(sum(entry.bytes for entry in cache.entries()))
-    console.print(f"{cache.directory}: {total} of at most {show_bytes(cache.limit_bytes)}.", soft_wrap=True)
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")

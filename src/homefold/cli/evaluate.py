@@ -37,7 +37,7 @@ class EvaluateOptions:
     model: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
     """The folder of a model."""
     data: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")]
-    """A folder DATA/domain/class/image, or the name of a dataset; its classes must be the model's."""
+    """A folder DATA/domain/class/image (or its tar or zip), or a dataset's name; its classes must be the model's."""
     domain: Annotated[Names, tyro.conf.arg(metavar="NAME …")] = ()
     """Domains to measure on; all by default. Those that the model was trained on are marked."""
     per_class: Switch = False

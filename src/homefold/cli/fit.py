@@ -51,7 +51,7 @@ class FitOptions:
     """
 
     data: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")]
-    """A folder DATA/domain/class/image, or the name of a dataset (homefold data list)."""
+    """A folder DATA/domain/class/image, also as a tar or zip, or the name of a dataset (homefold data list)."""
     out: Annotated[Path, tyro.conf.arg(metavar="MODEL")]
     """The folder to write the model to."""
     holdout: Annotated[Names, tyro.conf.arg(metavar="DOMAIN …")] = ()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from homefold.data.archives import archive_images
+from homefold.data.domain_tree import DomainTree, index_tree
 from homefold.data.index import ImageIndex
-from homefold.errors import DataError
 
 __all__ = ["index_archive"]
 
@@ -25,31 +23,32 @@ def index_archive(
         allow_one_class: accept a single class, which can be predicted but not learned.
         name: what the dataset is called in records; by default the archive's.
     """
-    members = [(tuple(part for part in member.parts if part != "."), image) for member, image in archive_images(path)]
-    if members and all(len(parts) >= 4 for parts, _ in members) and len({parts[0] for parts, _ in members}) == 1:
-        members = [(parts[1:], image) for parts, image in members]
-    expected = "Expected <domain>/<class>/<image> in it."
-    if not members:
-        raise DataError(f"There are no images in {path}. {expected}")
-    loose = ["/".join(parts) for parts, _ in members if len(parts) < 3]
-    if loose:
-        raise DataError(f"{len(loose)} images in {path} lie in no domain and class, such as {loose[0]}. {expected}")
-    there = sorted({parts[0] for parts, _ in members})
-    chosen = tuple(there if domains is None else domains)
-    for domain in chosen:
-        if domain not in there:
-            raise DataError(f"There is no domain {domain!r} in {path}; it has {', '.join(there)}.")
-    classes = sorted({parts[1] for parts, _ in members if parts[0] in chosen})
-    if len(classes) == 1 and not allow_one_class:
-        raise DataError(f"{path} has one class only ({classes[0]}), so there is nothing to tell apart.")
-    placed = [(chosen.index(parts[0]), classes.index(parts[1]), parts, i) for parts, i in members if parts[0] in chosen]
-    ordered = sorted(placed, key=lambda place: place[:3])
+    # Of members with the same name the last counts, as it does when the archive is unpacked.
+    images = {tuple(part for part in member.parts if part != "."): image for member, image in archive_images(path)}
+    wrapped = all(len(parts) >= 4 for parts in images) and len({parts[0] for parts in images}) == 1
+    places = {path.joinpath(*parts): image for parts, image in images.items()}
+    found = index_tree(path, _tree(path, images, 1 if wrapped else 0), domains, allow_one_class)
     return ImageIndex(
         name=name or path.stem,
         root=path,
-        sources=[image for *_, image in ordered],
-        labels=np.array([label for _, label, *_ in ordered], dtype=np.int64),
-        domains=np.array([domain for domain, *_ in ordered], dtype=np.int64),
-        class_names=tuple(classes),
-        domain_names=chosen,
+        sources=[places[place] for place in found.paths],
+        labels=found.labels,
+        domains=found.domains,
+        class_names=found.class_names,
+        domain_names=found.domain_names,
+        warnings=found.warnings,
     )
+
+
+def _tree(path: Path, members: Iterable[tuple[str, ...]], above: int) -> DomainTree:
+    """The members by domain and class, `above` folders left out of their paths."""
+    tree = DomainTree()
+    for parts in sorted(members):
+        place, folders = path.joinpath(*parts), parts[above:-1]
+        if not folders:
+            tree.in_root.append(place)
+        elif len(folders) == 1:
+            tree.in_domain.setdefault(folders[0], []).append(place)
+        else:
+            tree.classes.setdefault(folders[0], {}).setdefault(folders[1], []).append(place)
+    return tree

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import tarfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from homefold.data.images import is_image_name
 from homefold.data.sources import ArchiveImage, file_stamp
 from homefold.errors import DataError
 
-__all__ = ["ARCHIVE_EXTENSIONS", "COMPRESSED_TAR_EXTENSIONS", "archive_images", "is_archive", "is_compressed_tar"]
+__all__ = [
+    "ARCHIVE_EXTENSIONS",
+    "COMPRESSED_TAR_EXTENSIONS",
+    "archive_images",
+    "archive_texts",
+    "is_archive",
+    "is_compressed_tar",
+]
 
 ARCHIVE_EXTENSIONS = (".tar", ".zip")
 COMPRESSED_TAR_EXTENSIONS = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
@@ -34,16 +43,51 @@ def archive_images(path: Path) -> list[tuple[PurePosixPath, ArchiveImage]]:
     Args:
         path: the archive.
     """
+    with _archive_trouble(path):
+        images = _zip_images(path) if _is_zip(path) else _tar_images(path)
+    placed = [(_inner_path(image.member), image) for image in images]
+    return [(member, image) for member, image in placed if _is_wanted(member)]
+
+
+def archive_texts(path: Path, ending: str) -> dict[str, bytes]:
+    """The members of a tar or zip whose names end so, by the last part of their names.
+
+    Args:
+        path: the archive.
+        ending: such as `_kfold.txt`.
+    """
+    with _archive_trouble(path):
+        if _is_zip(path):
+            with zipfile.ZipFile(path) as packed:
+                names = [name for name in packed.namelist() if name.endswith(ending)]
+                return {_inner_path(name).name: packed.read(name) for name in names}
+        with tarfile.open(path, mode="r:") as archive:
+            files = [(member.name, archive.extractfile(member)) for member in archive if member.name.endswith(ending)]
+            return {_inner_path(name).name: file.read() for name, file in files if file is not None}
+
+
+def _is_zip(path: Path) -> bool:
+    return path.name.lower().endswith(".zip")
+
+
+@contextmanager
+def _archive_trouble(path: Path) -> Iterator[None]:
     try:
-        images = _zip_images(path) if path.name.lower().endswith(".zip") else _tar_images(path)
+        yield
     except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
-        kind = " zip" if path.name.lower().endswith(".zip") else "n uncompressed tar"
+        kind = " zip" if _is_zip(path) else "n uncompressed tar"
         raise DataError(
             f"{path} cannot be read as a{kind} ({error}); it is damaged or cut off: fetch it anew."
         ) from None
     except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror or error}).") from None
-    return [(PurePosixPath(image.member), image) for image in images if _is_wanted(PurePosixPath(image.member))]
+        raise DataError(
+            f"{path} cannot be read ({error.strerror or error}); check that it is there and readable."
+        ) from None
+
+
+def _inner_path(member: str) -> PurePosixPath:
+    """A member's path; some programs on Windows part folders with a backslash."""
+    return PurePosixPath(member if "/" in member else member.replace("\\", "/"))
 
 
 def _is_wanted(member: PurePosixPath) -> bool:
@@ -64,7 +108,7 @@ def _tar_images(path: Path) -> list[ArchiveImage]:
 def _zip_images(path: Path) -> list[ArchiveImage]:
     stamp = file_stamp(path)
     with zipfile.ZipFile(path) as archive:
-        members = [member for member in archive.infolist() if is_image_name(PurePosixPath(member.filename).name)]
+        members = [member for member in archive.infolist() if is_image_name(_inner_path(member.filename).name)]
         for member in members:
             if member.flag_bits & _ENCRYPTED:
                 raise DataError(f"{path} is locked with a password; unpack it and give the folder.")

@@ -110,7 +110,13 @@ def _checked_root(request: LoadRequest) -> Path:
 
 
 def _find(root: Path, name: str) -> Path | None:
-    return next((path for place in _PLACES for path in sorted(root.glob(f"{place}/{name}"))), None)
+    paths = (path for place in _PLACES for path in sorted(root.glob(f"{place}/{name}")))
+    return next((path for path in paths if not _is_cifar100(path.relative_to(root))), None)
+
+
+def _is_cifar100(path: Path) -> bool:
+    """CIFAR-100-C has files of the same names, and often lies beside CIFAR-10-C."""
+    return any("cifar100" in folder.casefold().replace("-", "").replace("_", "") for folder in path.parts[:-1])
 
 
 def _clean(root: Path) -> list[LabelledArray]:
@@ -130,10 +136,11 @@ def _clean(root: Path) -> list[LabelledArray]:
 
 def _corrupted(root: Path, domain: str) -> list[LabelledArray]:
     corruption, _, severity = domain.rpartition("-")
-    path, labels_path = _find(root, f"{corruption}.npy"), _find(root, "labels.npy")
+    path = _find(root, f"{corruption}.npy")
     if path is None:
         return []
-    if labels_path is None:
+    labels_path = path.with_name("labels.npy")
+    if not labels_path.exists():
         raise DataError(f"There is no labels.npy beside {path}; it belongs to CIFAR-10-C.")
     array, labels = _mapped(path), _mapped(labels_path)
     if len(array) != len(labels) or len(array) % len(SEVERITIES) or labels.ndim != 1:

@@ -17,6 +17,13 @@ __all__ = ["find_digits_few_shot"]
 
 _DOMAINS = ("mnist", "usps", "svhn")
 _CLASSES = tuple("0123456789")
+_COUNTS = {
+    "mnist": (6903, 7877, 6990, 7141, 6824, 6313, 6876, 7293, 6825, 6958),
+    "usps": (1553, 1269, 929, 824, 852, 716, 834, 792, 708, 821),
+    "svhn": (6692, 18960, 14734, 11379, 9981, 9266, 7704, 7614, 6705, 6254),
+}
+"""Images of each digit, official training and test images together."""
+
 _PLACES = (".", "*", "*/raw")
 _BORROWED = (
     "SVHN's own training images are not in {root}; those of Digits-DG beside it ({n} of them) stand in for them."
@@ -51,7 +58,14 @@ def find_digits_few_shot(request: LoadRequest) -> ImageIndex:
 
 
 def _find(root: Path, pattern: str) -> Path | None:
-    return next((path for place in _PLACES for path in sorted(root.glob(f"{place}/{pattern}"))), None)
+    paths = (path for place in _PLACES for path in sorted(root.glob(f"{place}/{pattern}")))
+    return next((path for path in paths if not _belongs_to_another_set(path.relative_to(root))), None)
+
+
+def _belongs_to_another_set(path: Path) -> bool:
+    """Fashion-MNIST, KMNIST and the like lie beside MNIST in torchvision's folder, in files of the same names."""
+    folders = [folder.casefold() for folder in path.parts[:-1]]
+    return any("mnist" in folder and folder != "mnist" for folder in folders)
 
 
 def _from_npz(root: Path, domain: str) -> list[LabelledArray]:
@@ -124,6 +138,6 @@ register_dataset(
         embedded=False,
         load=load_by_index(find_digits_few_shot, usual_size=(32, 32)),
         index=find_digits_few_shot,
-        published={"mnist": 70_000, "usps": 9_298, "svhn": 99_289},
+        published={domain: dict(zip(_CLASSES, counts, strict=True)) for domain, counts in _COUNTS.items()},
     )
 )

@@ -1,9 +1,10 @@
 """Decoded images on disk, mapped into memory by later runs.
 
 An entry is a folder with `images.npy` (uint8) and `index.json`, and holds one or more *pieces*: the images of one
-domain in one size. A piece is found by a hash of where its images lie, their sizes and times (or their bytes) and of
-every setting that decides a pixel, so what it holds cannot be out of date. Labels, paths and splits are not in it:
-finding the images, which the hash needs anyway, gives them.
+domain in one size. Its key is a hash of the bytes of its images and of every setting that decides a pixel, so what it
+holds cannot be out of date, and a copy of the images in another place or archive finds it too. Bytes are not read again
+where images of the same place, size and times were met before. Labels, paths and splits are not in it: finding the
+images, which the key needs anyway, gives them.
 
 A new set of domains takes the pieces that other entries have from there and decodes only the rest; a domain that is not
 asked for is never decoded. An entry is built beside its place and renamed there when it is complete.
@@ -12,25 +13,25 @@ asked for is never decoded. An entry is built beside its place and renamed there
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import secrets
 import shutil
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 import numpy as np
-import PIL
 
+from homefold.data.cache_array import create_array, cut_to
 from homefold.data.cache_directory import cache_directory
+from homefold.data.cache_entry import IMAGES_FILE, CacheEntry, Piece, read_entry, write_index
+from homefold.data.cache_keys import KeyKind, content_keys, stamp_keys
 from homefold.data.cache_limit import cache_limit_bytes
 from homefold.data.decoding import check_bad, compact, decode_into
-from homefold.data.file_locks import lock_exclusively, lock_shared, try_lock_exclusively, unlock
+from homefold.data.file_locks import lock_exclusively, try_lock_exclusively, unlock
 from homefold.data.images import BadImageError, Resize
 from homefold.data.index import ImageIndex
 from homefold.data.sources import ImageSource
@@ -39,13 +40,7 @@ from homefold.progress import ProgressReporter
 
 __all__ = ["CacheEntry", "CacheUnavailableError", "ImageCache", "KeyKind", "Piece"]
 
-KeyKind = Literal["times", "content"]
-
-_FORMAT = 1
-_DECODER = 1  # raise it whenever decode_image gives other pixels, so that no cache serves the old ones
-_IMAGES, _INDEX = "images.npy", "index.json"
 _BUILDING = ".building-"
-_CLOCK_TICK_NS = 20_000_000  # file systems note times to a few milliseconds at worst, where they note fractions at all
 
 
 class CacheUnavailableError(Exception):
@@ -53,65 +48,15 @@ class CacheUnavailableError(Exception):
 
 
 @dataclass(frozen=True)
-class Piece:
-    """The images of one domain inside an entry.
-
-    Args:
-        key: says what the pixels depend on.
-        domain: the domain's name, for people.
-        rows: how many images.
-        bad: `(position among the domain's files, reason)` of those that could not be decoded and have no row.
-    """
-
-    key: str
-    domain: str
-    rows: int
-    bad: tuple[tuple[int, str], ...] = ()
-
-
-@dataclass(frozen=True)
-class CacheEntry:
-    """One folder of the cache.
-
-    Args:
-        folder: where it lies.
-        name: the dataset's name.
-        root: where its files lay when it was built.
-        size: `(height, width)` of its images.
-        pieces: what it holds, in the order of the rows.
-        bytes: what it takes on disk.
-        used: when it was last used, in seconds since 1970.
-    """
-
-    folder: Path
-    name: str
-    root: str
-    size: tuple[int, int]
-    pieces: tuple[Piece, ...]
-    bytes: int
-    used: float
-
-    def rows_before(self, position: int) -> int:
-        """The first row of the piece at `position`."""
-        return sum(piece.rows for piece in self.pieces[:position])
-
-    def position_of(self, keys: Sequence[str]) -> int | None:
-        """Where `keys` stand among the pieces, one after the other; None if they do not."""
-        own = [piece.key for piece in self.pieces]
-        spans = range(len(own) - len(keys) + 1)
-        return next((i for i in spans if own[i : i + len(keys)] == list(keys)), None)
-
-
-@dataclass(frozen=True)
 class _Wanted:
-    """A request, with its keys."""
+    """A request, with a key for each of its domains: by their bytes, or by their stamps as long as nobody read them."""
 
     index: ImageIndex
     size: tuple[int, int]
     resize: Resize
     max_megapixels: float
     keys: tuple[str, ...]
-    keys_by_times: tuple[str, ...]
+    stamps: tuple[str, ...]
 
     def sources(self, domain: int) -> list[ImageSource]:
         return [self.index.sources[i] for i in self.index.positions_of(domain)]
@@ -156,16 +101,20 @@ class ImageCache:
         Args:
             index: the images wanted.
             size, resize, skip_bad, workers, reporter, max_megapixels: as in `load_folder`.
-            cache_key: `"times"` trusts places, sizes and times of the files; `"content"` reads every byte.
+            cache_key: `"times"` does not read again what was met at the same place with the same size and times;
+                `"content"` reads every byte every time.
 
         Returns:
             `(n, height, width, 3)` uint8; `(n,)` the position of each in the index; `(path, reason)` of the bad ones.
         """
         settings = {"size": list(size), "resize": resize, "max_megapixels": max_megapixels}
-        by_times = piece_keys(index, settings, "times")
-        keys = by_times if cache_key == "times" else piece_keys(index, settings, cache_key)
-        wanted = _Wanted(index, size, resize, max_megapixels, keys, by_times)
-        found = self._open(wanted)
+        stamps = stamp_keys(index, settings)
+        wanted = _Wanted(index, size, resize, max_megapixels, keys=stamps, stamps=stamps)
+        found = self._open(wanted) if cache_key == "times" else None
+        if found is None:
+            self._check_room(wanted)
+            wanted = replace(wanted, keys=self._content_keys(wanted, settings, cache_key, workers, reporter))
+            found = self._open(wanted)
         if found is None:
             self._build(wanted, settings, skip_bad, workers, reporter)
             found = self._open(wanted)
@@ -176,13 +125,39 @@ class ImageCache:
         check_bad([BadImageError(path, reason) for path, reason in skipped], len(index), skip_bad)
         return images, kept, skipped
 
+    def _check_room(self, wanted: _Wanted) -> None:
+        """Find out before anything is read in vain."""
+        if wanted.largest_bytes > self.limit_bytes:
+            raise CacheUnavailableError(
+                f"they would take {wanted.largest_bytes / 1e9:.1f} GB, more than the cache's limit of "
+                f"{self.limit_bytes / 1e9:.1f} GB (HOMEFOLD_CACHE_LIMIT, or homefold data cache --limit)."
+            )
+        with _disk_trouble(self.directory):
+            self.directory.mkdir(parents=True, exist_ok=True)
+
+    def _content_keys(
+        self,
+        wanted: _Wanted,
+        settings: dict[str, Any],
+        cache_key: KeyKind,
+        workers: int | None,
+        reporter: ProgressReporter,
+    ) -> tuple[str, ...]:
+        """A key by content for each domain, read only where its stamp is not known."""
+        pieces = [piece for entry in self.entries() for piece in entry.pieces] if cache_key == "times" else []
+        known = {stamp: piece.key for piece in pieces for stamp in piece.stamps}
+        unknown = [domain for domain, stamp in enumerate(wanted.stamps) if stamp not in known]
+        read = content_keys(wanted.index, unknown, settings, workers=workers, reporter=reporter) if unknown else {}
+        self._check_unchanged(wanted, settings)
+        return tuple(read.get(domain) or known[stamp] for domain, stamp in enumerate(wanted.stamps))
+
     def entries(self) -> list[CacheEntry]:
         """Every complete entry, the one used last first."""
         try:
             folders = [folder for folder in self.directory.iterdir() if not folder.name.startswith(".")]
         except OSError:
             return []
-        found = [entry for entry in map(_read_entry, folders) if entry is not None]
+        found = [entry for entry in map(read_entry, folders) if entry is not None]
         return sorted(found, key=lambda entry: -entry.used)
 
     def clear(self, name: str | None = None) -> tuple[list[CacheEntry], list[CacheEntry]]:
@@ -198,7 +173,7 @@ class ImageCache:
         with self._locked():
             self._remove_abandoned()
             for entry in self.entries():
-                if name is None or entry.name == name:
+                if name is None or name in entry.names:
                     (deleted if self._remove(entry.folder) else in_use).append(entry)
             if name is None:
                 self._remove_unreadable()
@@ -221,11 +196,15 @@ class ImageCache:
             if self._some_bad_can_be_read_now(wanted, pieces):
                 self._discard(entry)
                 continue
-            images = _map(entry)
+            images = entry.images()
             if images is None:
                 self._discard(entry)
                 continue
-            _note_use(entry)
+            met = all(piece.answers_to(stamp) for piece, stamp in zip(pieces, wanted.stamps, strict=True))
+            if met and wanted.index.name in entry.names:
+                entry.note_use()
+            else:
+                entry.remember(wanted.index.name, position, wanted.stamps)
             first = entry.rows_before(position)
             return images[first : first + sum(piece.rows for piece in pieces)], pieces
         return None
@@ -255,45 +234,39 @@ class ImageCache:
         reporter: ProgressReporter,
     ) -> None:
         """Make an entry of exactly the wanted pieces, unless another process just did."""
-        if wanted.largest_bytes > self.limit_bytes:
-            raise CacheUnavailableError(
-                f"they would take {wanted.largest_bytes / 1e9:.1f} GB, more than the cache's limit of "
-                f"{self.limit_bytes / 1e9:.1f} GB (HOMEFOLD_CACHE_LIMIT, or homefold data cache --limit)."
-            )
         final = self.directory / _entry_name(wanted)
-        with _disk_trouble(self.directory):
-            self.directory.mkdir(parents=True, exist_ok=True)
-            with self._turn(final.name, reporter):
-                if self._open(wanted) is not None:
-                    return
+        with _disk_trouble(self.directory), self._turn(final.name, reporter):
+            if self._open(wanted) is not None:
+                return
+            with self._locked():
+                self._remove_abandoned()
+                self._shrink(self.limit_bytes - wanted.largest_bytes)
+                temporary = self.directory / f"{_BUILDING}{secrets.token_hex(8)}"
+                temporary.mkdir()
+                file = (temporary / IMAGES_FILE).open("w+b")
+                lock_exclusively(file)
+            try:
+                pieces = self._fill(wanted, file, skip_bad, workers, reporter)
+                self._check_unchanged(wanted, settings)
+                index = wanted.index
+                write_index(temporary, name=index.name, root=index.root, settings=settings, pieces=pieces)
+                file.flush()
+                os.fsync(file.fileno())
+                # Under the lock, because without its own the folder would pass for an abandoned one.
                 with self._locked():
-                    self._remove_abandoned()
-                    self._shrink(self.limit_bytes - wanted.largest_bytes)
-                    temporary = self.directory / f"{_BUILDING}{secrets.token_hex(8)}"
-                    temporary.mkdir()
-                    file = (temporary / _IMAGES).open("w+b")
-                    lock_exclusively(file)
-                try:
-                    pieces = self._fill(wanted, file, skip_bad, workers, reporter)
-                    self._check_unchanged(wanted, settings)
-                    _write_index(temporary / _INDEX, wanted, settings, pieces)
-                    file.flush()
-                    os.fsync(file.fileno())
-                    # Under the lock, because without its own the folder would pass for an abandoned one.
-                    with self._locked():
-                        unlock(file)
-                        file.close()
-                        _move_into_place(temporary, final)
-                finally:
+                    unlock(file)
                     file.close()
-                    shutil.rmtree(temporary, ignore_errors=True)
+                    _move_into_place(temporary, final)
+            finally:
+                file.close()
+                shutil.rmtree(temporary, ignore_errors=True)
 
     def _fill(
         self, wanted: _Wanted, file: IO[bytes], skip_bad: bool, workers: int | None, reporter: ProgressReporter
     ) -> list[Piece]:
         """Write all images into the open file; returns the pieces they make."""
         known = self._known_pieces(wanted)
-        images = _create_array(file, len(wanted.index), wanted.size)
+        images = create_array(file, len(wanted.index), wanted.size)
         missing: list[int] = []
         for domain, key in enumerate(wanted.keys):
             positions = wanted.index.positions_of(domain)
@@ -313,7 +286,7 @@ class ImageCache:
         rows = len(compact(images, bad))
         images.flush()
         del images
-        _cut_to(file, rows, wanted.size)
+        cut_to(file, rows, wanted.size)
         return _pieces(wanted, bad)
 
     def _known_pieces(self, wanted: _Wanted) -> dict[str, tuple[CacheEntry, int]]:
@@ -327,8 +300,11 @@ class ImageCache:
 
     def _check_unchanged(self, wanted: _Wanted, settings: dict[str, Any]) -> None:
         """What was decoded must be what the keys say."""
-        if piece_keys(wanted.index, settings, "times") != wanted.keys_by_times:
-            raise DataError(f"files of {wanted.index.root} changed while they were being decoded; start again.")
+        if stamp_keys(wanted.index, settings) != wanted.stamps:
+            root = wanted.index.root
+            raise DataError(
+                f"files of {root} changed while they were being read; start again once nothing writes there."
+            )
 
     @contextmanager
     def _turn(self, name: str, reporter: ProgressReporter) -> Iterator[None]:
@@ -372,7 +348,7 @@ class ImageCache:
     def _remove(self, folder: Path, *, even_in_use: bool = False) -> bool:
         """Delete an entry unless a process has it open; it vanishes at once, so nobody meets a half."""
         try:
-            with (folder / _IMAGES).open("rb") as file:
+            with (folder / IMAGES_FILE).open("rb") as file:
                 if not try_lock_exclusively(file) and not even_in_use:
                     return False
         except FileNotFoundError:
@@ -391,7 +367,7 @@ class ImageCache:
         """What a killed process left half built: nobody holds its lock any more."""
         for folder in self.directory.glob(f"{_BUILDING}*"):
             try:
-                with (folder / _IMAGES).open("rb") as file:
+                with (folder / IMAGES_FILE).open("rb") as file:
                     alive = not try_lock_exclusively(file)
             except OSError:
                 alive = False
@@ -401,36 +377,8 @@ class ImageCache:
     def _remove_unreadable(self) -> None:
         """Folders that are no entries: damaged ones, and those of another version."""
         for folder in self.directory.iterdir():
-            if folder.is_dir() and not folder.name.startswith(".") and _read_entry(folder) is None:
+            if folder.is_dir() and not folder.name.startswith(".") and read_entry(folder) is None:
                 self._remove(folder)
-
-
-def piece_keys(index: ImageIndex, settings: dict[str, Any], kind: KeyKind) -> tuple[str, ...]:
-    """One key for each domain of the index: a hash of all that its decoded pixels depend on.
-
-    Args:
-        index: the images.
-        settings: size, resize and limits.
-        kind: `"times"` or `"content"`, as in `ImageCache.images`.
-    """
-    versions = {"format": _FORMAT, "decoder": _DECODER, "pillow": PIL.__version__, "kind": kind}
-    settled = time.time_ns() - _CLOCK_TICK_NS
-    keys = []
-    for domain in range(len(index.domain_names)):
-        digest = hashlib.sha256(json.dumps({**settings, **versions}, sort_keys=True).encode())
-        for position in index.positions_of(domain):
-            source = index.sources[position]
-            if kind == "content":
-                text = source.digest()
-            else:
-                text, changed_ns = source.stamp()
-                if settled < changed_ns < settled + 2 * _CLOCK_TICK_NS:
-                    # Changed a moment ago: one more change within the same tick of the clock could not be told.
-                    time.sleep(_CLOCK_TICK_NS / 1e9)
-                    return piece_keys(index, settings, kind)
-            digest.update(text.encode(errors="surrogatepass") + b"\n")
-        keys.append(digest.hexdigest()[:32])
-    return tuple(keys)
 
 
 def _entry_name(wanted: _Wanted) -> str:
@@ -438,101 +386,15 @@ def _entry_name(wanted: _Wanted) -> str:
     return f"{readable}-{hashlib.sha256('/'.join(wanted.keys).encode()).hexdigest()[:16]}"
 
 
-def _read_entry(folder: Path) -> CacheEntry | None:
-    """The entry in a folder; None if there is none that can be used."""
-    try:
-        status = (folder / _INDEX).stat()
-        record = json.loads((folder / _INDEX).read_text(encoding="utf-8"))
-        if record["format"] != _FORMAT:
-            return None
-        pieces = tuple(
-            Piece(p["key"], p["domain"], p["rows"], tuple((int(i), str(reason)) for i, reason in p["bad"]))
-            for p in record["pieces"]
-        )
-        height, width = record["size"]
-        size = (folder / _IMAGES).stat().st_size + status.st_size
-        return CacheEntry(folder, record["name"], record["root"], (height, width), pieces, size, status.st_mtime)
-    # Whatever is wrong with it, it can be made again.
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _write_index(path: Path, wanted: _Wanted, settings: dict[str, Any], pieces: Sequence[Piece]) -> None:
-    record = {
-        "format": _FORMAT,
-        "name": wanted.index.name,
-        "root": str(wanted.index.root),
-        **settings,
-        "pieces": [asdict(piece) for piece in pieces],
-    }
-    with path.open("w", encoding="utf-8") as file:
-        json.dump(record, file, ensure_ascii=True, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def _move_into_place(temporary: Path, final: Path) -> None:
     """Rename a finished entry; where another process was faster, its entry is as good."""
     try:
         temporary.rename(final)
     except OSError:
-        if _read_entry(final) is not None:
+        if read_entry(final) is not None:
             return
         shutil.rmtree(final, ignore_errors=True)
         temporary.rename(final)
-
-
-def _create_array(file: IO[bytes], n: int, size: tuple[int, int]) -> np.memmap[Any, Any]:
-    """An array of `n` images in an empty open file, with room on the disk for all of it."""
-    shape = (n, *size, 3)
-    offset = _write_header(file, shape)
-    file.flush()
-    _reserve(file, offset + n * size[0] * size[1] * 3)
-    return np.memmap(file, dtype=np.uint8, mode="r+", offset=offset, shape=shape)
-
-
-def _reserve(file: IO[bytes], total: int) -> None:
-    """Complain of a full disk now: a mapped page that finds no room later ends the process without a word."""
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file.fileno(), 0, total)
-    elif shutil.disk_usage(Path(file.name).parent).free < total:
-        raise OSError(28, "No space left on device")
-    else:
-        file.truncate(total)
-
-
-def _write_header(file: IO[bytes], shape: tuple[int, ...]) -> int:
-    """The head of a `.npy` file; returns its length, which does not depend on how many images there are."""
-    file.seek(0)
-    np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
-    return file.tell()
-
-
-def _cut_to(file: IO[bytes], rows: int, size: tuple[int, int]) -> None:
-    offset = _write_header(file, (rows, *size, 3))
-    file.flush()
-    file.truncate(offset + rows * size[0] * size[1] * 3)
-
-
-def _map(entry: CacheEntry) -> np.ndarray | None:
-    """All images of an entry, which cannot be deleted as long as the array lives; None if they cannot be used.
-
-    The lock is on the open file, of which the map keeps a copy. Writing to the array never reaches the file.
-    """
-    shape = (sum(piece.rows for piece in entry.pieces), *entry.size, 3)
-    try:
-        with (entry.folder / _IMAGES).open("rb") as file:
-            lock_shared(file)
-            if np.lib.format.read_magic(file) != (1, 0):
-                return None
-            found, fortran_order, dtype = np.lib.format.read_array_header_1_0(file)
-            offset = file.tell()
-            complete = os.fstat(file.fileno()).st_size == offset + int(np.prod(shape))
-            if (found, fortran_order, dtype, complete) != (shape, False, np.dtype(np.uint8), True):
-                return None
-            return np.memmap(file, dtype=np.uint8, mode="c", offset=offset, shape=shape)
-    except (OSError, ValueError):
-        return None
 
 
 def _copy_piece(known: tuple[CacheEntry, int] | None, positions: range, images: np.ndarray) -> bool:
@@ -540,21 +402,22 @@ def _copy_piece(known: tuple[CacheEntry, int] | None, positions: range, images: 
     if known is None:
         return False
     entry, position = known
-    other = _map(entry)
+    other = entry.images()
     if other is None or entry.pieces[position].rows != len(positions):
         return False
     first = entry.rows_before(position)
     images[positions.start : positions.stop] = other[first : first + len(positions)]
-    _note_use(entry)
+    entry.note_use()
     return True
 
 
 def _pieces(wanted: _Wanted, bad: dict[int, BadImageError]) -> list[Piece]:
     pieces = []
-    for domain, (key, name) in enumerate(zip(wanted.keys, wanted.index.domain_names, strict=True)):
+    for domain, name in enumerate(wanted.index.domain_names):
         positions = wanted.index.positions_of(domain)
         own = tuple((i - positions.start, bad[i].reason) for i in positions if i in bad)
-        pieces.append(Piece(key, name, len(positions) - len(own), own))
+        stamps = (wanted.stamps[domain],)
+        pieces.append(Piece(wanted.keys[domain], name, len(positions) - len(own), own, stamps))
     return pieces
 
 
@@ -566,11 +429,6 @@ def _kept_and_skipped(index: ImageIndex, pieces: Sequence[Piece]) -> tuple[np.nd
         kept += [i for i in positions if i - positions.start not in reasons]
         skipped += [(index.sources[positions.start + i].path, reason) for i, reason in piece.bad]
     return np.array(kept, dtype=np.int64), skipped
-
-
-def _note_use(entry: CacheEntry) -> None:
-    with suppress(OSError):  # a cache that may only be read
-        os.utime(entry.folder / _INDEX)
 
 
 @contextmanager

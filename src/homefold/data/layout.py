@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -96,11 +96,28 @@ class _Placed:
     """Everything above the domain's folder, itself included: two different ones are two copies."""
 
 
+@dataclass(frozen=True)
+class _Stranger:
+    """An image in a folder that is called like a domain, but in no class."""
+
+    domain: str
+    below: str
+    path: str
+
+
 @dataclass
 class _Sorted:
     placed: list[_Placed] = field(default_factory=list)
-    strangers: list[str] = field(default_factory=list)
+    strangers: list[_Stranger] = field(default_factory=list)
     ignored: int = 0
+
+    def set_others_aside(self) -> None:
+        """Pass over a folder like `office_home/Art` beside `PACS/art_painting`: no class of ours, and not needed."""
+        places = {image.below for image in self.placed}
+        domains = {image.domain for image in self.placed}
+        ours = [stranger for stranger in self.strangers if stranger.below in places or stranger.domain not in domains]
+        self.ignored += len(self.strangers) - len(ours)
+        self.strangers = ours
 
 
 def find_images_of(layout: Layout, root: Path, *, domains: Sequence[str] | None = None) -> ImageIndex:
@@ -119,6 +136,7 @@ def find_images_of(layout: Layout, root: Path, *, domains: Sequence[str] | None 
         if domain not in layout.domains:
             raise DataError(f"There is no domain {domain!r} in {layout.name}; it has {', '.join(layout.domains)}.")
     found = _sort(layout, _all_images(root, layout))
+    found.set_others_aside()
     wanted = tuple(layout.domains) if domains is None else tuple(domains)
     copies = _one_copy_each(layout, found.placed)
     _check_found(layout, root, found, copies, wanted, must_have=domains is not None)
@@ -128,6 +146,7 @@ def find_images_of(layout: Layout, root: Path, *, domains: Sequence[str] | None 
         warnings.append(f"{layout.name} in {root} has no images of the domain {', '.join(missing)}.")
     present = tuple(domain for domain in wanted if domain in copies)
     chosen = {domain: _settle_splits(layout, domain, copies[domain]) for domain in present}
+    warnings += _missing_classes(layout, root, chosen)
     return _index(layout, root, present, chosen, found.ignored, warnings)
 
 
@@ -160,7 +179,7 @@ def _walk(root: Path) -> tuple[list[_Found], list[Path], list[Path]]:
     """Loose images, archives and compressed tars below a folder; links are followed, but never in a circle."""
     loose, archives, compressed = [], [], []
     seen: set[tuple[int, int]] = set()
-    for folder, folders, files in os.walk(root, followlinks=True):
+    for folder, folders, files in os.walk(root, followlinks=True, onerror=_refuse_unreadable):
         status = os.stat(folder)
         if (status.st_dev, status.st_ino) in seen:
             folders.clear()
@@ -178,6 +197,14 @@ def _walk(root: Path) -> tuple[list[_Found], list[Path], list[Path]]:
             elif is_compressed_tar(path):
                 compressed.append(path)
     return loose, archives, compressed
+
+
+def _refuse_unreadable(error: OSError) -> None:
+    """A folder that is passed over unread would be missing images."""
+    raise DataError(
+        f"The folder {error.filename} may not be read ({error.strerror or error}); make it readable (chmod u+rx) or "
+        "move it away."
+    )
 
 
 def _in_archive(path: Path, above: tuple[str, ...]) -> Iterator[_Found]:
@@ -198,10 +225,10 @@ def _sort(layout: Layout, images: Iterator[_Found] | Sequence[_Found]) -> _Sorte
             result.ignored += 1
             continue
         label = layout.class_of(last)
-        if label is None:
-            result.strangers.append(image.source.path)
-            continue
         place = "/".join(above)
+        if label is None:
+            result.strangers.append(_Stranger(domain, place, image.source.path))
+            continue
         result.placed.append(_Placed(domain, label, split, image.source, image.in_archive, place))
     return result
 
@@ -234,8 +261,9 @@ def _check_found(
     must_have: bool,
 ) -> None:
     if found.strangers:
+        paths = [stranger.path for stranger in found.strangers]
         raise DataError(
-            f"{_images(len(found.strangers))} in {root} lie in no class of {layout.name}: {_some(found.strangers)}. "
+            f"{_images(len(paths))} in {root} lie in no class of {layout.name}: {_some(paths)}. "
             f"Its classes are {', '.join(layout.classes)}. Rename the folder to the class meant, or move it away."
         )
     expected = f"Expected …/<domain>/<class>/<image>, the domains being {', '.join(layout.domains)}."
@@ -244,6 +272,13 @@ def _check_found(
     absent = [domain for domain in wanted if domain not in copies]
     if absent and must_have:
         raise DataError(f"There are no images of the domain {absent[0]} of {layout.name} in {root}. {expected}")
+
+
+def _missing_classes(layout: Layout, root: Path, chosen: Mapping[str, Sequence[_Placed]]) -> Iterator[str]:
+    for domain, images in chosen.items():
+        missing = [name for name in layout.classes if name not in {image.label for image in images}]
+        if missing:
+            yield f"{domain} of {layout.name} in {root} has no images of {_some(missing)}."
 
 
 def _settle_splits(layout: Layout, domain: str, images: list[_Placed]) -> list[_Placed]:
@@ -255,9 +290,11 @@ def _settle_splits(layout: Layout, domain: str, images: list[_Placed]) -> list[_
             f"The domain {domain} of {layout.name} has images in folders of splits and beside them, such as "
             f"{beside.source.path}; keep one of the two."
         )
-    if "full" in splits and len(splits) > 1:
-        # `full` repeats what the splits hold.
+    if "full" in splits and "train" in splits:
+        # `full` repeats what is for training and validation.
         images = [image for image in images if image.split != "full"]
+    elif "full" in splits and len(splits) > 1:
+        images = [replace(image, split="train") if image.split == "full" else image for image in images]
     return _each_once(images) if layout.overlapping_splits else images
 
 

@@ -67,7 +67,7 @@ def load_index(
         index: what to load.
         size, resize, skip_bad, workers, reporter, max_megapixels: as in `load_folder`.
         use_cache: neither read nor write the cache when false.
-        cache_key: `"times"` trusts places, sizes and times of the files; `"content"` reads every byte.
+        cache_key: `"times"` trusts places, sizes and times of files met before; `"content"` reads every byte anew.
     """
     reporter = reporter or SilentReporter()
     if use_cache:

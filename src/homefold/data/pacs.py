@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from homefold.data.archives import archive_texts
 from homefold.data.index import ImageIndex
 from homefold.data.layout import Layout, find_images_of
 from homefold.data.registry import DatasetEntry, LoadRequest, load_by_index, register_dataset
+from homefold.data.sources import ArchiveImage
 from homefold.errors import DataError
 
 __all__ = ["PACS_CLASSES", "PACS_DOMAINS", "find_pacs"]
@@ -29,16 +31,38 @@ _LAYOUT = Layout(
     classes=dict.fromkeys(PACS_CLASSES, ()),
 )
 _LISTS = {"train": "train", "crossval": "val"}
+_LIST_ENDING = "_kfold.txt"
 _LIST_FOLDERS = ("splits", ".", "*/splits", "*")
 _NAMED_AT_MOST = 5
 
 
+@dataclass(frozen=True)
+class _SplitList:
+    """A `*_kfold.txt` list.
+
+    Args:
+        path: where it lies, for people.
+        content: its bytes.
+    """
+
+    path: str
+    content: bytes
+
+    def lines(self) -> list[str]:
+        try:
+            return self.content.decode("utf-8-sig").splitlines()
+        except UnicodeDecodeError:
+            raise DataError(f"{self.path} is no text; take the official lists, or move it away.") from None
+
+
 def find_pacs(request: LoadRequest) -> ImageIndex:
-    """The images of PACS, with the official splits where `*_kfold.txt` lists lie beside them."""
+    """The images of PACS, with the official splits where `*_kfold.txt` lists lie beside them or in their archive."""
     assert request.root is not None
     index = find_images_of(_LAYOUT, request.root, domains=request.domains)
     folder = request.root if request.root.is_dir() else request.root.parent
     found = {domain: _lists_of(folder, domain) for domain in index.domain_names}
+    if not any(found.values()):
+        found = _packed_lists(index)
     if not any(found.values()):
         return index
     lacking = [domain for domain, lists in found.items() if len(lists) < len(_LISTS)]
@@ -48,25 +72,46 @@ def find_pacs(request: LoadRequest) -> ImageIndex:
     return _with_splits(index, found)
 
 
-def _lists_of(folder: Path, domain: str) -> dict[str, Path]:
+def _list_name(domain: str, kind: str) -> str:
+    return f"{domain}_{kind}{_LIST_ENDING}"
+
+
+def _lists_of(folder: Path, domain: str) -> dict[str, _SplitList]:
     """The list of each split, from the first place that has one."""
-    lists: dict[str, Path] = {}
+    lists: dict[str, _SplitList] = {}
     for kind in _LISTS:
-        name = f"{domain}_{kind}_kfold.txt"
-        places = (path for place in _LIST_FOLDERS for path in sorted(folder.glob(f"{place}/{name}")))
-        path = next(places, None)
+        name = _list_name(domain, kind)
+        path = next((path for place in _LIST_FOLDERS for path in sorted(folder.glob(f"{place}/{name}"))), None)
         if path is not None:
-            lists[kind] = path
+            try:
+                lists[kind] = _SplitList(str(path), path.read_bytes())
+            except OSError as error:
+                raise DataError(f"{path} cannot be read ({error.strerror or error}); make it readable.") from None
     return lists
 
 
-def _with_splits(index: ImageIndex, lists: dict[str, dict[str, Path]]) -> ImageIndex:
+def _packed_lists(index: ImageIndex) -> dict[str, dict[str, _SplitList]]:
+    """The lists of each domain from the archives that its images lie in."""
+    found: dict[str, dict[str, _SplitList]] = {domain: {} for domain in index.domain_names}
+    archives = dict.fromkeys(source.archive for source in index.sources if isinstance(source, ArchiveImage))
+    for archive in archives:
+        texts = archive_texts(archive, _LIST_ENDING)
+        for domain, lists in found.items():
+            for kind in _LISTS:
+                name = _list_name(domain, kind)
+                if name in texts:
+                    lists.setdefault(kind, _SplitList(f"{archive}/{name}", texts[name]))
+    return found
+
+
+def _with_splits(index: ImageIndex, lists: dict[str, dict[str, _SplitList]]) -> ImageIndex:
     split_of: dict[tuple[str, str, str], str] = {}
     for domain in index.domain_names:
         for kind, split in _LISTS.items():
             for key in _read_list(lists[domain][kind], domain):
                 if split_of.setdefault(key, split) != split:
-                    raise DataError(f"{lists[domain][kind]} and another list both hold {'/'.join(key)}.")
+                    path, image = lists[domain][kind].path, "/".join(key)
+                    raise DataError(f"{path} and another list both hold {image}. Take the official lists.")
     keys = [
         (index.domain_names[domain], index.class_names[label], PurePosixPath(source.path).stem)
         for domain, label, source in zip(index.domains.tolist(), index.labels.tolist(), index.sources, strict=True)
@@ -84,9 +129,10 @@ def _with_splits(index: ImageIndex, lists: dict[str, dict[str, Path]]) -> ImageI
     return replace(index, splits=tuple(split_of[key] for key in keys), warnings=warnings)
 
 
-def _read_list(path: Path, domain: str) -> Iterable[tuple[str, str, str]]:
+def _read_list(split_list: _SplitList, domain: str) -> Iterable[tuple[str, str, str]]:
     """`(domain, class, stem)` of every line `domain/class/name.ext label`; labels count from 1 and must agree."""
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    path = split_list.path
+    for number, line in enumerate(split_list.lines(), start=1):
         if not line.strip():
             continue
         name, _, label = line.strip().rpartition(" ")
@@ -116,7 +162,7 @@ register_dataset(
         source="its authors' page (sketchx.eecs.qmul.ac.uk/downloads), or DomainBed's download script",
         licence="research use; the images belong to their makers",
         layout="<root>/<domain>/<class>/<image>, in folders, one tar or zip a domain, or one for all; official "
-        "<domain>_train_kfold.txt and <domain>_crossval_kfold.txt in <root>/splits or <root>",
+        "<domain>_train_kfold.txt and <domain>_crossval_kfold.txt in <root>/splits, <root> or the archive",
         domains=PACS_DOMAINS,
         classes=PACS_CLASSES,
         embedded=False,

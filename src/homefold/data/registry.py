@@ -49,7 +49,7 @@ class LoadRequest:
         max_megapixels: larger images count as bad.
         allow_one_class: accept a single class, which can be predicted but not learned.
         use_cache: keep decoded images on disk, and take them from there.
-        cache_key: `"times"` trusts places, sizes and times of the files; `"content"` reads every byte.
+        cache_key: `"times"` trusts places, sizes and times of files met before; `"content"` reads every byte anew.
     """
 
     root: Path | None = None

@@ -203,7 +203,9 @@ class ArrayImage:
 
     def digest(self) -> str:
         """As in `ImageSource`."""
-        return hashlib.blake2b(np.ascontiguousarray(self.images.array[self.row]).data, digest_size=16).hexdigest()
+        image = np.ascontiguousarray(self.images.array[self.row])
+        # The shape too: the bytes of a 2×8 array are those of a 4×4 one.
+        return hashlib.blake2b(f"{image.shape}|".encode() + image.tobytes(), digest_size=16).hexdigest()
 
     def pixels(self, *, size: tuple[int, int] | None, resize: Resize, max_megapixels: float) -> np.ndarray:
         """As in `ImageSource`."""
@@ -238,10 +240,12 @@ class ArrayImages(Sequence[ArrayImage]):
     def array(self) -> np.ndarray:
         """All images."""
         array = self._read()
-        if len(array) != self.n or array.ndim not in (3, 4) or array.dtype != np.uint8:
+        if array.ndim == 4 and array.shape[-1] == 1:
+            array = array[..., 0]
+        if len(array) != self.n or array.dtype != np.uint8 or (array.ndim != 3 and array.shape[3:] != (3,)):
             raise DataError(
                 f"{self.file} was expected to hold {self.n} uint8 images of shape (height, width) or "
-                f"(height, width, 3); it holds {array.dtype} {array.shape}."
+                f"(height, width, 3); it holds {array.dtype} {array.shape}. Save the images in that form."
             )
         return array
 

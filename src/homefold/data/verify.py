@@ -60,6 +60,7 @@ class VerificationReport:
         warnings: sentences on what should be looked at.
         published: how many images each domain should have; empty when nothing is published.
         decoded: whether every image was decoded; otherwise bad images and duplicates are not known.
+        by_domain_only: domains of which the published number of images does not say how many each class has.
     """
 
     root: str
@@ -72,6 +73,7 @@ class VerificationReport:
     warnings: tuple[str, ...]
     published: dict[str, int] = field(default_factory=dict)
     decoded: bool = True
+    by_domain_only: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Literal["ok", "warnings", "errors"]:
@@ -165,7 +167,10 @@ def _verify(
     results: list[bytes | BadImageError] = []
     if decode:
         found = map_images(digest, index.sources, description="checking images", workers=workers, reporter=reporter)
-        results = list(found)
+        try:
+            results = list(found)
+        except DataError as error:  # a whole file of many images that cannot be read
+            return _nothing_found(index.root, error)
     bad = tuple((result.name, result.reason) for result in results if isinstance(result, BadImageError))
     duplicates = _duplicate_groups(index, results)
     differences = _count_sentences(index, published)
@@ -183,6 +188,7 @@ def _verify(
         warnings=(*index.warnings, *(conflicts if as_published else ()), *_duplicate_sentences(duplicates)),
         published={domain: _total(counts) for domain, counts in (published or {}).items()},
         decoded=decode,
+        by_domain_only=tuple(domain for domain, counts in (published or {}).items() if isinstance(counts, int)),
     )
 
 
