@@ -1,0 +1,47 @@
+"""DDAIG: a small network learns to move images out of their domains, and the classifier trains on them too."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+__all__ = ["TransformationNet"]
+
+
+class _Residual(nn.Module):
+    """x + two 3×3 convolutions with instance normalisation."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(width, width, 3, padding=1, padding_mode="reflect"),
+            nn.InstanceNorm2d(width, affine=True),
+            nn.ReLU(),
+            nn.Conv2d(width, width, 3, padding=1, padding_mode="reflect"),
+            nn.InstanceNorm2d(width, affine=True),
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.layers(x)
+
+
+class TransformationNet(nn.Module):
+    """T: images `(n, 3, h, w)` to perturbations of the same shape in (-1, 1); convolutions only.
+
+    Residual blocks at full resolution, then every pixel sees the average of all of them beside its own values.
+
+    Args:
+        width: channels.
+        blocks: residual blocks.
+    """
+
+    def __init__(self, width: int, blocks: int) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, width, 3, padding=1, padding_mode="reflect"), nn.ReLU())
+        self.blocks = nn.Sequential(*(_Residual(width) for _ in range(blocks)))
+        self.mix = nn.Sequential(nn.Conv2d(2 * width, width, 1), nn.ReLU(), nn.Conv2d(width, 3, 1), nn.Tanh())
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        own = self.blocks(self.stem(images))
+        context = own.mean(dim=(2, 3), keepdim=True).expand_as(own)
+        return self.mix(torch.cat([own, context], dim=1))

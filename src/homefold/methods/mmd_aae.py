@@ -1,0 +1,62 @@
+"""MMD-AAE: codes that look the same in every domain and like draws from a Laplace prior."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch.nn import functional as F
+
+from homefold.methods.gradient_reversal import reverse_gradient
+
+__all__ = ["domain_discrepancy", "laplace_like", "prior_game"]
+
+_UNIT_VARIANCE = math.sqrt(0.5)
+_LEAST_DISTANCE = 1e-6
+
+
+def domain_discrepancy(
+    codes: torch.Tensor, domains: torch.Tensor, num_domains: int, bandwidths: tuple[float, ...]
+) -> torch.Tensor:
+    """R = 1/K² Σ_ij MMD²(H_i, H_j) over the K domains that the batch holds, under a mean of Gaussian kernels.
+
+    MMD²(H_i, H_j) = mean k(H_i, H_i) + mean k(H_j, H_j) - 2 mean k(H_i, H_j), where k(a, b) is the mean over the
+    bandwidths σ of exp(-‖a - b‖² / (2 σ² s)), and s is the mean ‖a - b‖² of the batch, held constant.
+
+    Args:
+        codes: `(n, d)`.
+        domains: `(n,)`.
+        num_domains: of the whole training.
+        bandwidths: σ, in units of the root mean squared distance, so that one choice serves codes of any size.
+    """
+    squares = codes.square().sum(dim=1)
+    distances = (squares[:, None] + squares[None, :] - 2 * codes @ codes.T).clamp_min(0)
+    relative = distances / distances.mean().detach().clamp_min(_LEAST_DISTANCE)
+    kernel = torch.stack([torch.exp(-relative / (2 * sigma**2)) for sigma in bandwidths]).mean(dim=0)
+    member = (domains[:, None] == torch.arange(num_domains, device=domains.device)).to(codes.dtype)
+    counts = member.sum(dim=0)
+    share = member / counts.clamp_min(1)
+    means = share.T @ kernel @ share
+    own = means.diagonal()
+    present = (counts > 0).to(codes.dtype)
+    pairs = (own[:, None] + own[None, :] - 2 * means) * present[:, None] * present[None, :]
+    return pairs.sum() / present.sum().square()
+
+
+def laplace_like(codes: torch.Tensor) -> torch.Tensor:
+    """Draws of the codes' shape from the Laplace distribution of mean 0 and variance 1."""
+    # The difference of two exponential draws has a Laplace distribution.
+    first, second = torch.empty_like(codes).exponential_(), torch.empty_like(codes).exponential_()
+    return _UNIT_VARIANCE * (first - second)
+
+
+def prior_game(discriminator: torch.nn.Module, codes: torch.Tensor, prior: torch.Tensor) -> torch.Tensor:
+    """-mean log D(prior) - mean log(1 - D(codes)), which D descends and whatever made the codes climbs.
+
+    Args:
+        discriminator: D before its sigmoid, `(n, d)` to `(n, 1)`.
+        codes: `(n, d)`.
+        prior: `(n, d)` draws from the prior.
+    """
+    real, made = discriminator(prior), discriminator(reverse_gradient(codes))
+    return F.softplus(-real).mean() + F.softplus(made).mean()
