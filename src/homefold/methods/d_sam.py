@@ -49,3 +49,63 @@ def own_domain(outputs: torch.Tensor, domains: torch.Tensor) -> torch.Tensor:
         domains: `(n,)`.
     """
     return outputs[domains, torch.arange(len(domains), device=domains.device)]
+
+
+class DSamLearner(Learner):
+    """The loss of `DSam` and its answer; the features are those of all modules side by side.
+
+    Args:
+        net: its backbone is shared; its head is not used.
+        task: the size of things.
+        settings: the method's.
+    """
+
+    def __init__(self, net: FeatureNet, task: LearningTask, settings: DSam) -> None:
+        super().__init__(net, task)
+        self.settings = settings
+        channels = stage_channels(net, task.image_size) if settings.width else ()
+        count = task.num_domains if settings.width else 0
+        self.aggregation = nn.ModuleList(AggregationModule(channels, settings.width) for _ in range(count))
+        self.layers = nn.ModuleList(nn.Linear(settings.width, task.num_classes) for _ in range(count))
+
+    def features(self, images: torch.Tensor) -> torch.Tensor:
+        if not self.settings.width:
+            return super().features(images)
+        maps = stage_maps(self.net, images)
+        return torch.cat([module(maps) for module in self.aggregation], dim=1)
+
+    def outputs(self, z: torch.Tensor) -> torch.Tensor:
+        """Logits `(domains, n, classes)` of every module from `z: (n, domains · width)`."""
+        with torch.autocast(z.device.type, enabled=False):
+            parts = z.float().split(self.settings.width, dim=1)
+            return torch.stack([layer(part) for layer, part in zip(self.layers, parts, strict=True)])
+
+    def classify(self, z: torch.Tensor) -> torch.Tensor:
+        return self.outputs(z).mean(dim=0) if self.settings.width else super().classify(z)
+
+    def linear_layer(self) -> nn.Linear:
+        if not self.settings.width:
+            return super().linear_layer()
+        layers = [layer for layer in self.layers if isinstance(layer, nn.Linear)]
+        joined = nn.Linear(len(layers) * self.settings.width, self.task.num_classes)
+        weight = torch.cat([layer.weight.detach() for layer in layers], dim=1) / len(layers)
+        bias = torch.stack([layer.bias.detach() for layer in layers]).mean(dim=0)
+        joined.load_state_dict({"weight": weight, "bias": bias})
+        return joined.to(weight.device)
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        if not self.settings.width:
+            return super().loss(batch)
+        outputs = self.outputs(self.features(batch.images))
+        return self.cross_entropy(own_domain(outputs, batch.domains), batch.labels)
+
+
+def stage_channels(net: FeatureNet, image_size: tuple[int, int]) -> tuple[int, ...]:
+    """Channels of each of `stage_maps`, found by asking the network."""
+    was_training = net.training
+    net.eval()
+    try:
+        with torch.no_grad():
+            return tuple(stage.shape[1] for stage in stage_maps(net, net.mean.expand(1, 3, *image_size)))
+    finally:
+        net.train(was_training)

@@ -45,3 +45,39 @@ class TransformationNet(nn.Module):
         own = self.blocks(self.stem(images))
         context = own.mean(dim=(2, 3), keepdim=True).expand_as(own)
         return self.mix(torch.cat([own, context], dim=1))
+
+
+class DdaigLearner(Learner):
+    """The losses of `Ddaig`, all in one backward pass.
+
+    Args:
+        net: f.
+        task: the size of things.
+        settings: the method's.
+    """
+
+    def __init__(self, net: FeatureNet, task: LearningTask, settings: Ddaig) -> None:
+        super().__init__(net, task)
+        self.settings = settings
+        self.transformation = TransformationNet(settings.width, settings.blocks)
+        self.domain_net = nn.Sequential(copy.deepcopy(net), nn.Linear(net.feature_dim, task.num_domains))
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        share = self.settings.share
+        own = self.cross_entropy(self.logits(batch.images), batch.labels)
+        if not share:
+            return own
+        moved = batch.images + self.settings.step * self.transformation(batch.images)
+        # The classifier takes this loss times the share; the transformation behind it takes all of it.
+        kept = self.cross_entropy(self.logits(scale_gradient(moved, 1 / share)), batch.labels)
+        told = self.cross_entropy(self.domain_net(batch.images), batch.domains)
+        fooled = self.cross_entropy(frozen_call(self.domain_net, moved), batch.domains)
+        return (1 - share) * own + share * kept + told - fooled
+
+
+def frozen_call(module: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """`module(x)` with a gradient for `x` but none for the module, whose running statistics stay as they are."""
+    state = {name: parameter.detach() for name, parameter in module.named_parameters()}
+    state |= {name: buffer.clone() for name, buffer in module.named_buffers()}
+    result: torch.Tensor = functional_call(module, state, (x,))
+    return result

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 
 import torch
+from torch import nn
 from torch.nn import functional as F
 
-from homefold.methods.gradient_reversal import reverse_gradient
+from homefold.features.network import FeatureNet
+from homefold.methods.learner import Batch, Learner, LearningTask, reverse_gradient
 
 __all__ = ["domain_discrepancy", "laplace_like", "prior_game"]
 
@@ -60,3 +62,46 @@ def prior_game(discriminator: torch.nn.Module, codes: torch.Tensor, prior: torch
     """
     real, made = discriminator(prior), discriminator(reverse_gradient(codes))
     return F.softplus(-real).mean() + F.softplus(made).mean()
+
+
+class MmdAaeLearner(Learner):
+    """The loss of `MmdAae`.
+
+    Args:
+        net: f.
+        task: the size of things.
+        settings: the method's.
+    """
+
+    def __init__(self, net: FeatureNet, task: LearningTask, settings: MmdAae) -> None:
+        super().__init__(net, task)
+        self.settings, size = settings, settings.code_dim
+        self.encoder: nn.Module = nn.Identity()
+        self.decoder: nn.Module | None = None
+        if size:
+            self.encoder = nn.Sequential(nn.LeakyReLU(0.2), nn.Linear(net.feature_dim, size))
+            self.decoder = nn.Sequential(nn.LeakyReLU(0.2), nn.Linear(size, net.feature_dim))
+            self.classifier = nn.Linear(size, task.num_classes)
+        self.discriminator = nn.Sequential(
+            nn.Linear(size or net.feature_dim, settings.hidden), nn.LeakyReLU(0.2), nn.Linear(settings.hidden, 1)
+        )
+
+    def features(self, images: torch.Tensor) -> torch.Tensor:
+        return self.encoder(self.net(images))
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        settings = self.settings
+        z = self.net(batch.images)
+        with torch.autocast(z.device.type, enabled=False):
+            z = z.float()
+            codes = self.encoder(z)
+            total = self.cross_entropy(self.classify(codes), batch.labels)
+            if settings.discrepancy:
+                between = domain_discrepancy(codes, batch.domains, self.task.num_domains, settings.bandwidths)
+                total = total + settings.discrepancy * between
+            if settings.reconstruction and self.decoder is not None:
+                # The features are the data here: they must not shrink to be easier to rebuild.
+                total = total + settings.reconstruction * F.mse_loss(self.decoder(codes), z.detach())
+            if settings.prior:
+                total = total + settings.prior * prior_game(self.discriminator, codes, laplace_like(codes))
+        return total
