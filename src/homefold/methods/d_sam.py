@@ -3,12 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-__all__ = ["AggregationModule", "own_domain"]
+from homefold.features.network import FeatureNet
+from homefold.features.stage_maps import stage_maps
+from homefold.methods.base import MethodInfo
+from homefold.methods.learner import Batch, Learner, LearningTask
+from homefold.methods.learner_method import LearnerMethod, tunable
+
+__all__ = ["AggregationModule", "DSam", "DSamLearner", "own_domain", "stage_channels"]
+
+
+@dataclass(frozen=True)
+class DSam(LearnerMethod):
+    """min of mean_i CE(W_d A_d(s(x_i)), y_i), d the domain of x_i; the answer for any image is the mean over all d.
+
+    s(x) are the maps of the stages of one backbone, which all domains train; A_d, one for each source domain, takes
+    the place of the layers after the backbone (`AggregationModule`), and only images of its domain train it.
+    """
+
+    about = MethodInfo(
+        name="d-sam",
+        title="D-SAM",
+        year=2018,
+        needs_domain_labels=True,
+        touches_target=False,
+        stateless=True,
+        reference="D'Innocente and Caputo, GCPR 2018",
+        summary="Domain-specific modules gather the backbone's stages; their answers are averaged.",
+    )
+    null = MappingProxyType({"width": 0})
+
+    width: int = tunable(128, choices=(64, 128, 256))
+    """Channels of every node; with 0 there are no modules, and the network's own head and layer answer."""
+
+    def learner(self, net: FeatureNet, task: LearningTask) -> DSamLearner:
+        return DSamLearner(net, task, self)
 
 
 class AggregationModule(nn.Module):

@@ -2,10 +2,63 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import dataclass
+from types import MappingProxyType
+
 import torch
 from torch import nn
+from torch.func import functional_call
 
-__all__ = ["TransformationNet"]
+from homefold.errors import ConfigError
+from homefold.features.network import FeatureNet
+from homefold.methods.base import MethodInfo
+from homefold.methods.gradient_scale import scale_gradient
+from homefold.methods.learner import Batch, Learner, LearningTask
+from homefold.methods.learner_method import LearnerMethod, tunable
+
+__all__ = ["Ddaig", "DdaigLearner", "TransformationNet", "frozen_call"]
+
+
+@dataclass(frozen=True)
+class Ddaig(LearnerMethod):
+    """Images x' = x + λ T(x), moved out of their domains by a network T; three losses, each for its own part.
+
+    The label classifier f minimises (1 - α) CE(f(x), y) + α CE(f(x'), y); the domain classifier h, a network like f,
+    minimises CE(h(x), d); T minimises CE(f(x'), y) - CE(h(x'), d) with f and h held fixed. All three step at once
+    here, where the paper lets T step first.
+    """
+
+    about = MethodInfo(
+        name="ddaig",
+        title="DDAIG",
+        year=2020,
+        needs_domain_labels=True,
+        touches_target=False,
+        stateless=True,
+        reference="Zhou et al., AAAI 2020",
+        summary="Trains also on images that a network has moved out of their domains.",
+    )
+    null = MappingProxyType({"share": 0.0})
+
+    step: float = tunable(0.3, 0.1, 0.9)
+    """λ, how far T may move a pixel, in units of the pixels' range."""
+    share: float = tunable(0.5, 0.1, 0.9)
+    """α, the weight of the moved images; with 0 there are none."""
+    width: int = tunable(32, choices=(16, 32, 64))
+    """Channels of T."""
+    blocks: int = tunable(2, choices=(1, 2, 3))
+    """Residual blocks of T."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.share > 1:
+            raise ConfigError(f"share of ddaig is a fraction, 0 to 1; got {self.share}.")
+        if self.width < 1:
+            raise ConfigError(f"width of ddaig must be at least 1; got {self.width}.")
+
+    def learner(self, net: FeatureNet, task: LearningTask) -> DdaigLearner:
+        return DdaigLearner(net, task, self)
 
 
 class _Residual(nn.Module):

@@ -2,18 +2,66 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from types import MappingProxyType
+
 import torch
 from torch import nn
 
+from homefold.errors import ConfigError
 from homefold.features.network import FeatureNet
 from homefold.features.stage_maps import stage_maps
+from homefold.methods.base import MethodInfo
 from homefold.methods.gradient_scale import ramp
 from homefold.methods.learner import Batch, Learner, LearningTask, TrainingImages, reverse_gradient
+from homefold.methods.learner_method import LearnerMethod, tunable
 from homefold.methods.style_clusters import cluster_styles, match_clusters, style_features
 
-__all__ = ["MmldLearner", "mean_entropy"]
+__all__ = ["Mmld", "MmldLearner", "mean_entropy"]
 
 _STYLE_BATCH = 256
+
+
+@dataclass(frozen=True)
+class Mmld(LearnerMethod):
+    """min over f, W and max over D of CE(W z, y) + λ H(softmax(W z)) - λ CE(D(z), d'), with z = f(x).
+
+    The pseudo-domain d' of an image is its cluster by k-means of its style, the means and standard deviations of the
+    channels of the lower stages; it is found anew before an epoch, the Hungarian assignment keeps the clusters'
+    names, and no true domain label is used. λ rises as 2 / (1 + exp(-10 p)) - 1 with the progress p; D itself
+    minimises its cross entropy at full weight. H is the entropy of the answers.
+    """
+
+    about = MethodInfo(
+        name="mmld",
+        title="MMLD",
+        year=2020,
+        needs_domain_labels=False,
+        touches_target=False,
+        stateless=True,
+        reference="Matsuura and Harada, AAAI 2020",
+        summary="Clusters images by style, and hides the clusters from the features.",
+    )
+    null = MappingProxyType({"adversary": 0.0, "entropy": 0.0})
+
+    adversary: float = tunable(1.0, 0.01, 1, log=True)
+    """What λ of the discriminator rises to; with 0 there is neither discriminator nor clustering."""
+    entropy: float = tunable(1.0, 0.01, 1, log=True)
+    """What λ of the entropy rises to."""
+    clusters: int = tunable(0, choices=(0, 2, 3, 4))
+    """How many pseudo-domains; 0 for as many as there are source domains."""
+    every: int = tunable(1, choices=(1, 2, 5))
+    """Epochs from one clustering to the next."""
+    hidden: int = tunable(256, choices=(128, 256, 1024))
+    """Hidden units of the discriminator D."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.every < 1:
+            raise ConfigError(f"every of mmld counts epochs, from 1; got {self.every}.")
+
+    def learner(self, net: FeatureNet, task: LearningTask) -> MmldLearner:
+        return MmldLearner(net, task, self)
 
 
 def mean_entropy(logits: torch.Tensor) -> torch.Tensor:

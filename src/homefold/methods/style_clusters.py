@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
-from sklearn.cluster import KMeans
 
 from homefold.seeding import derive_seed
 
@@ -40,6 +38,8 @@ def cluster_styles(styles: torch.Tensor, clusters: int, seed: int) -> torch.Tens
         clusters: how many; with fewer different styles than that, some stay empty.
         seed: of the first centres.
     """
+    from sklearn.cluster import KMeans  # slow to import, and few commands need it
+
     points = styles.double().cpu()
     points = (points - points.mean(dim=0)) / points.std(dim=0, correction=0).clamp_min(_LEAST_SPREAD)
     clusters = min(clusters, len(torch.unique(points, dim=0)))
@@ -58,6 +58,8 @@ def match_clusters(new: torch.Tensor, old: torch.Tensor, clusters: int) -> torch
     >>> match_clusters(torch.tensor([2, 2, 0, 1]), torch.tensor([0, 0, 1, 2]), 3)
     tensor([0, 0, 1, 2])
     """
+    from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
+
     shared = torch.bincount(new * clusters + old, minlength=clusters**2).view(clusters, clusters)
     _, names = linear_sum_assignment(shared.numpy(), maximize=True)
     return torch.from_numpy(names)[new]
