@@ -111,15 +111,22 @@ class TestTransformation:
 
 class TestAggregation:
     def test_one_channel_by_hand(self):
-        module = AggregationModule((1, 1), 1)
+        module = AggregationModule((1, 1), 1, places=1).eval()
         with torch.no_grad():
-            module.nodes[0].weight.fill_(2.0)
-            module.nodes[1].weight.copy_(torch.tensor([1.0, 10.0]).view(1, 2, 1, 1))
-            module.nodes[1].bias.fill_(-1.0)
+            module.nodes[0][0].weight.fill_(2.0)
+            module.nodes[1][0].weight.copy_(torch.tensor([1.0, 10.0]).view(1, 2, 1, 1))
+            module.nodes[1][1].running_mean.fill_(1.0)
+            module.nodes[1][1].running_var.fill_(4.0)
         first = torch.tensor([[[[1.0, -4.0], [0.0, 3.0]]]])
         second = torch.tensor([[[[5.0]]]])
-        # node 1: relu(2 x), its largest value is 6; node 2: relu(5 + 10 · 6 - 1)
-        assert module([first, second]).tolist() == [[64.0]]
+        # node 1: relu(2 x), its largest value is 6; node 2: relu((5 + 10 · 6 - 1) / 2)
+        assert module([first, second]).item() == pytest.approx(32.0, abs=1e-2)
+
+    def test_the_last_node_keeps_as_many_places_as_asked_for(self):
+        module = AggregationModule((1,), 1, places=2).eval()
+        torch.nn.init.ones_(module.nodes[0][0].weight)
+        corners = torch.arange(16.0).view(1, 1, 4, 4)
+        assert module([corners])[0].tolist() == pytest.approx([2.5, 4.5, 10.5, 12.5], abs=1e-3)
 
     def test_each_sample_answers_through_its_own_domain(self):
         outputs = torch.tensor([[[1.0], [2.0], [3.0]], [[10.0], [20.0], [30.0]]])

@@ -18,13 +18,16 @@ from homefold.methods.learner_method import LearnerMethod, tunable
 
 __all__ = ["AggregationModule", "DSam", "DSamLearner", "own_domain", "stage_channels"]
 
+_PLACES = 2
+
 
 @dataclass(frozen=True)
 class DSam(LearnerMethod):
     """min of mean_i CE(W_d A_d(s(x_i)), y_i), d the domain of x_i; the answer for any image is the mean over all d.
 
     s(x) are the maps of the stages of one backbone, which all domains train; A_d, one for each source domain, takes
-    the place of the layers after the backbone (`AggregationModule`), and only images of its domain train it.
+    the place of the layers after the backbone (`AggregationModule`), and only images of its domain train it; the
+    statistics of its batch norm are of all images.
     """
 
     about = MethodInfo(
@@ -47,33 +50,33 @@ class DSam(LearnerMethod):
 
 
 class AggregationModule(nn.Module):
-    """Nodes along the backbone: a_i = ReLU(conv1×1([s_i, pool(a_{i-1})])), and the average of the last over its pixels.
+    """Nodes along the backbone: a_i = ReLU(BN(conv1×1([s_i, pool(a_{i-1})]))), the last of them averaged.
 
     Args:
         channels: of the stages' maps s_1, s_2, …
         width: channels of every node.
+        places: the last node is averaged over places × places parts of the image.
     """
 
-    def __init__(self, channels: Sequence[int], width: int) -> None:
+    def __init__(self, channels: Sequence[int], width: int, places: int) -> None:
         super().__init__()
+        self.places = places
         before = [0] + [width] * (len(channels) - 1)
         self.nodes = nn.ModuleList(
-            nn.Conv2d(stage + held, width, 1) for stage, held in zip(channels, before, strict=True)
+            nn.Sequential(nn.Conv2d(stage + held, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
+            for stage, held in zip(channels, before, strict=True)
         )
-        for node in self.nodes:
-            nn.init.kaiming_normal_(node.weight, nonlinearity="relu")  # type: ignore[arg-type]
-            nn.init.zeros_(node.bias)  # type: ignore[arg-type]
 
     def forward(self, maps: Sequence[torch.Tensor]) -> torch.Tensor:
-        """`(n, width)` from maps `(n, c_i, h_i, w_i)`."""
+        """`(n, width · places²)` from maps `(n, c_i, h_i, w_i)`."""
         held: torch.Tensor | None = None
         for node, stage in zip(self.nodes, maps, strict=True):
             given = stage
             if held is not None:
                 given = torch.cat([stage, F.adaptive_max_pool2d(held, stage.shape[-2:])], dim=1)
-            held = F.relu(node(given))
+            held = node(given)
         assert held is not None
-        return held.mean(dim=(2, 3))
+        return F.adaptive_avg_pool2d(held, self.places).flatten(1)
 
 
 def own_domain(outputs: torch.Tensor, domains: torch.Tensor) -> torch.Tensor:
@@ -97,39 +100,44 @@ class DSamLearner(Learner):
 
     def __init__(self, net: FeatureNet, task: LearningTask, settings: DSam) -> None:
         super().__init__(net, task)
-        self.settings = settings
-        channels = stage_channels(net, task.image_size) if settings.width else ()
-        count = task.num_domains if settings.width else 0
-        self.aggregation = nn.ModuleList(AggregationModule(channels, settings.width) for _ in range(count))
-        self.layers = nn.ModuleList(nn.Linear(settings.width, task.num_classes) for _ in range(count))
+        self.size = 0
+        self.aggregation, self.layers = nn.ModuleList(), nn.ModuleList()
+        if settings.width:
+            channels = stage_channels(net, task.image_size)
+            # A backbone that averages its last map keeps no places; one that does not gets a few here too.
+            places = 1 if net.backbone_dim == channels[-1] else _PLACES
+            self.size = settings.width * places**2
+            for _ in range(task.num_domains):
+                self.aggregation.append(AggregationModule(channels, settings.width, places))
+                self.layers.append(nn.Linear(self.size, task.num_classes))
 
     def features(self, images: torch.Tensor) -> torch.Tensor:
-        if not self.settings.width:
+        if not self.size:
             return super().features(images)
         maps = stage_maps(self.net, images)
         return torch.cat([module(maps) for module in self.aggregation], dim=1)
 
     def outputs(self, z: torch.Tensor) -> torch.Tensor:
-        """Logits `(domains, n, classes)` of every module from `z: (n, domains · width)`."""
+        """Logits `(domains, n, classes)` of every module from `z: (n, domains · size)`."""
         with torch.autocast(z.device.type, enabled=False):
-            parts = z.float().split(self.settings.width, dim=1)
+            parts = z.float().split(self.size, dim=1)
             return torch.stack([layer(part) for layer, part in zip(self.layers, parts, strict=True)])
 
     def classify(self, z: torch.Tensor) -> torch.Tensor:
-        return self.outputs(z).mean(dim=0) if self.settings.width else super().classify(z)
+        return self.outputs(z).mean(dim=0) if self.size else super().classify(z)
 
     def linear_layer(self) -> nn.Linear:
-        if not self.settings.width:
+        if not self.size:
             return super().linear_layer()
         layers = [layer for layer in self.layers if isinstance(layer, nn.Linear)]
-        joined = nn.Linear(len(layers) * self.settings.width, self.task.num_classes)
+        joined = nn.Linear(len(layers) * self.size, self.task.num_classes)
         weight = torch.cat([layer.weight.detach() for layer in layers], dim=1) / len(layers)
         bias = torch.stack([layer.bias.detach() for layer in layers]).mean(dim=0)
         joined.load_state_dict({"weight": weight, "bias": bias})
         return joined.to(weight.device)
 
     def loss(self, batch: Batch) -> torch.Tensor:
-        if not self.settings.width:
+        if not self.size:
             return super().loss(batch)
         outputs = self.outputs(self.features(batch.images))
         return self.cross_entropy(own_domain(outputs, batch.domains), batch.labels)

@@ -44,9 +44,9 @@ class Mmld(LearnerMethod):
     )
     null = MappingProxyType({"adversary": 0.0, "entropy": 0.0})
 
-    adversary: float = tunable(1.0, 0.01, 1, log=True)
+    adversary: float = tunable(0.1, 0.01, 1, log=True)
     """What λ of the discriminator rises to; with 0 there is neither discriminator nor clustering."""
-    entropy: float = tunable(1.0, 0.01, 1, log=True)
+    entropy: float = tunable(0.1, 0.01, 1, log=True)
     """What λ of the entropy rises to."""
     clusters: int = tunable(0, choices=(0, 2, 3, 4))
     """How many pseudo-domains; 0 for as many as there are source domains."""
