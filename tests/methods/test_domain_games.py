@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from homefold.methods.d_sam import AggregationModule, own_domain
+from homefold.methods.d_sam import AggregationModule, own_domain, shrink
 from homefold.methods.ddaig import TransformationNet
 from homefold.methods.gradient_scale import ramp, scale_gradient
 from homefold.methods.mmd_aae import domain_discrepancy, laplace_like, prior_game
@@ -127,6 +127,13 @@ class TestAggregation:
         torch.nn.init.ones_(module.nodes[0][0].weight)
         corners = torch.arange(16.0).view(1, 1, 4, 4)
         assert module([corners])[0].tolist() == pytest.approx([2.5, 4.5, 10.5, 12.5], abs=1e-3)
+
+    def test_a_map_shrinks_to_the_largest_values(self):
+        x = torch.arange(25.0).view(1, 1, 5, 5)
+        assert shrink(x, (5, 5)).equal(x)
+        assert shrink(x, (3, 3))[0, 0].tolist() == [[6, 8, 9], [16, 18, 19], [21, 23, 24]]
+        assert shrink(x, (2, 2)).shape == (1, 1, 2, 2)
+        assert shrink(x, (1, 1)).item() == 24
 
     def test_each_sample_answers_through_its_own_domain(self):
         outputs = torch.tensor([[[1.0], [2.0], [3.0]], [[10.0], [20.0], [30.0]]])

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from homefold.errors import ConfigError
-from homefold.features.backbones import DigitsNet
+from homefold.features.backbones import DigitsNet, build_backbone
 from homefold.features.batches import ImageStore
 from homefold.features.network import FeatureNet
 from homefold.features.stage_maps import stage_maps
@@ -70,12 +70,12 @@ def test_the_linear_layer_is_what_answers(method):
     assert torch.equal(learner.logits(images), logits)
 
 
-SMALL = [MmdAae(), Ddaig(width=8, blocks=1), DSam(width=16), Mmld()]
+SMALL = [MmdAae(), Ddaig(width=4, blocks=1), DSam(width=16), Mmld()]
 
 
 @pytest.mark.parametrize("method", SMALL, ids=lambda method: method.info.name)
 def test_it_learns_digits_of_a_domain_it_never_saw(method, task_for, few_digits):
-    task = replace(task_for(method, features__epochs=12), source=few_digits.without("scan"))
+    task = replace(task_for(method, features__epochs=8), source=few_digits.without("scan"))
     trained = method.train(task)
     scan = few_digits.only("scan")
     answers = trained.answer(ImageSet(scan.images, "scan")).predictions.probabilities
@@ -196,7 +196,15 @@ class TestDSam:
         assert learner.loss(batch).item() == pytest.approx(F.cross_entropy(own, batch.labels).item(), abs=1e-6)
         assert torch.allclose(learner.logits(batch.images), (outputs[0] + outputs[1]) / 2, atol=1e-6)
 
-    def test_asking_for_the_channels_leaves_the_network_as_it_was(self):
+    @pytest.mark.parametrize(
+        ("backbone", "size", "places"), [("digits", 32, 4), ("alexnet", 64, 1), ("resnet18", 50, 1)]
+    )
+    def test_it_keeps_places_where_the_backbone_does(self, backbone, size, places):
+        net = FeatureNet(build_backbone(backbone), (size, size), head="linear", feature_dim=6)
+        learner = DSam(width=5).learner(net, replace(TASK, image_size=(size, size)))
+        assert learner.features(torch.rand(2, 3, size, size)).shape == (2, 2 * 5 * places)
+
+    def test_asking_for_the_shapes_leaves_the_network_as_it_was(self):
         net = _net(batch_norm=True)
         before = copy.deepcopy(net.state_dict())
         DSam(width=5).learner(net, TASK)

@@ -16,7 +16,7 @@ from homefold.methods.base import MethodInfo
 from homefold.methods.learner import Batch, Learner, LearningTask
 from homefold.methods.learner_method import LearnerMethod, tunable
 
-__all__ = ["AggregationModule", "DSam", "DSamLearner", "own_domain", "stage_channels"]
+__all__ = ["AggregationModule", "DSam", "DSamLearner", "own_domain", "shrink", "stage_shapes"]
 
 _PLACES = 2
 
@@ -73,10 +73,19 @@ class AggregationModule(nn.Module):
         for node, stage in zip(self.nodes, maps, strict=True):
             given = stage
             if held is not None:
-                given = torch.cat([stage, F.adaptive_max_pool2d(held, stage.shape[-2:])], dim=1)
+                given = torch.cat([stage, shrink(held, stage.shape[-2:])], dim=1)
             held = node(given)
         assert held is not None
-        return F.adaptive_avg_pool2d(held, self.places).flatten(1)
+        part = [-(-side // self.places) for side in held.shape[-2:]]
+        return F.avg_pool2d(held, part, ceil_mode=True).flatten(1)
+
+
+def shrink(x: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
+    """The largest values of `x: (n, c, h, w)` in windows, `(n, c, *size)`."""
+    # Torch's own pooling to a given size has no deterministic gradient on a GPU.
+    window = [max(1, round(side / wanted)) for side, wanted in zip(x.shape[-2:], size, strict=True)]
+    pooled = F.max_pool2d(x, window, ceil_mode=True)
+    return pooled if pooled.shape[-2:] == tuple(size) else F.interpolate(pooled, tuple(size))
 
 
 def own_domain(outputs: torch.Tensor, domains: torch.Tensor) -> torch.Tensor:
@@ -103,9 +112,10 @@ class DSamLearner(Learner):
         self.size = 0
         self.aggregation, self.layers = nn.ModuleList(), nn.ModuleList()
         if settings.width:
-            channels = stage_channels(net, task.image_size)
+            shapes = stage_shapes(net, task.image_size)
+            channels = [shape[0] for shape in shapes]
             # A backbone that averages its last map keeps no places; one that does not gets a few here too.
-            places = 1 if net.backbone_dim == channels[-1] else _PLACES
+            places = 1 if net.backbone_dim == channels[-1] else min(_PLACES, *shapes[-1][1:])
             self.size = settings.width * places**2
             for _ in range(task.num_domains):
                 self.aggregation.append(AggregationModule(channels, settings.width, places))
@@ -143,12 +153,12 @@ class DSamLearner(Learner):
         return self.cross_entropy(own_domain(outputs, batch.domains), batch.labels)
 
 
-def stage_channels(net: FeatureNet, image_size: tuple[int, int]) -> tuple[int, ...]:
-    """Channels of each of `stage_maps`, found by asking the network."""
+def stage_shapes(net: FeatureNet, image_size: tuple[int, int]) -> list[torch.Size]:
+    """`(c, h, w)` of each of `stage_maps`, found by asking the network."""
     was_training = net.training
     net.eval()
     try:
         with torch.no_grad():
-            return tuple(stage.shape[1] for stage in stage_maps(net, net.mean.expand(1, 3, *image_size)))
+            return [stage.shape[1:] for stage in stage_maps(net, net.mean.expand(1, 3, *image_size))]
     finally:
         net.train(was_training)

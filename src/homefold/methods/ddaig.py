@@ -67,10 +67,10 @@ class _Residual(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Conv2d(width, width, 3, padding=1, padding_mode="reflect"),
+            nn.Conv2d(width, width, 3, padding=1),
             nn.InstanceNorm2d(width, affine=True),
             nn.ReLU(),
-            nn.Conv2d(width, width, 3, padding=1, padding_mode="reflect"),
+            nn.Conv2d(width, width, 3, padding=1),
             nn.InstanceNorm2d(width, affine=True),
         )
 
@@ -90,7 +90,7 @@ class TransformationNet(nn.Module):
 
     def __init__(self, width: int, blocks: int) -> None:
         super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, width, 3, padding=1, padding_mode="reflect"), nn.ReLU())
+        self.stem = nn.Sequential(nn.Conv2d(3, width, 3, padding=1), nn.ReLU())
         self.blocks = nn.Sequential(*(_Residual(width) for _ in range(blocks)))
         self.mix = nn.Sequential(nn.Conv2d(2 * width, width, 1), nn.ReLU(), nn.Conv2d(width, 3, 1), nn.Tanh())
 

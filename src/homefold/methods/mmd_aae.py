@@ -44,7 +44,7 @@ class MmdAae(LearnerMethod):
     )
     null = MappingProxyType({"code_dim": 0, "discrepancy": 0.0, "reconstruction": 0.0, "prior": 0.0})
 
-    discrepancy: float = tunable(1.0, 0.1, 10, log=True)
+    discrepancy: float = tunable(0.3, 0.03, 10, log=True)
     """λ_1, the weight of the discrepancy between domains."""
     reconstruction: float = tunable(0.1, 0.01, 1, log=True)
     """λ_0, the weight of rebuilding the features."""

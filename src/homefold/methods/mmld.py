@@ -29,7 +29,8 @@ class Mmld(LearnerMethod):
     The pseudo-domain d' of an image is its cluster by k-means of its style, the means and standard deviations of the
     channels of the lower stages; it is found anew before an epoch, the Hungarian assignment keeps the clusters'
     names, and no true domain label is used. λ rises as 2 / (1 + exp(-10 p)) - 1 with the progress p; D itself
-    minimises its cross entropy at full weight. H is the entropy of the answers.
+    minimises its cross entropy at full weight. H is the entropy of the answers. In the paper λ rises to 1, which makes
+    the features of a network that starts from scratch collapse at this package's learning rates: here to less.
     """
 
     about = MethodInfo(
