@@ -10,6 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from homefold.errors import ConfigError
+from homefold.evaluation.stage_store import StageStore
 from homefold.features.backbones import DigitsNet, build_backbone
 from homefold.features.batches import ImageStore
 from homefold.features.network import FeatureNet
@@ -80,6 +81,59 @@ def test_it_learns_digits_of_a_domain_it_never_saw(method, task_for, few_digits)
     scan = few_digits.only("scan")
     answers = trained.answer(ImageSet(scan.images, "scan")).predictions.probabilities
     assert (answers.argmax(axis=1) == scan.labels).mean() > 0.6, "three classes: chance is a third"
+
+
+def test_the_same_seed_gives_the_same_bytes_whatever_was_drawn_before(task_for, tmp_path):
+    states = []
+    for name in ("first", "second"):
+        torch.rand(len(name))
+        task = replace(task_for(Mmld(), features__epochs=2), stages=StageStore(tmp_path / name))
+        states.append(Mmld().train(task).stages[0].state["learner"])
+    assert len(states[0]["pseudo_domains"].unique()) == 3
+    assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_single_source_domain_will_do(method):
+    learner = method().learner(_net(), replace(TASK, num_domains=1))
+    batch = replace(_batch(), domains=torch.zeros(6, dtype=torch.long))
+    loss = learner.loss(batch)
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert learner.logits(batch.images).shape == (6, 3)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_reduced_precision_gives_about_the_same_loss(method):
+    learner, batch = method().learner(_net(batch_norm=True), TASK), _batch(step=4)
+    losses = []
+    for enabled in (False, True):
+        torch.manual_seed(0)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            losses.append(learner.loss(batch))
+    losses[1].backward()
+    assert losses[1].dtype == torch.float32
+    assert losses[1].item() == pytest.approx(losses[0].item(), rel=0.02)
+    assert losses[1].item() != losses[0].item()
+    assert all(torch.isfinite(item.grad).all() for item in learner.parameters() if item.grad is not None)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("method", METHODS)
+def test_no_step_waits_for_the_gpu(method):
+    learner, batch = method().learner(_net(batch_norm=True), TASK).cuda(), _batch(step=4)
+    on_device = {name: getattr(batch, name).cuda() for name in ("images", "labels", "domains", "rows")}
+    batch = replace(batch, **on_device)
+    learner.loss(batch).backward()
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = learner.loss(batch)
+        loss.backward()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert torch.isfinite(loss)
 
 
 @pytest.mark.parametrize("method", METHODS)
