@@ -27,9 +27,10 @@ class MmdAae(LearnerMethod):
     """min over f, Q, P, W and max over D of CE(W h, y) + λ_1 R(h) + λ_0 ‖P(h) - z‖² / d + λ_2 J(h), with h = Q(z).
 
     z = f(x) are the features, of d values; Q and P, one layer each, encode and decode them. R is the discrepancy
-    between the domains' codes (`domain_discrepancy`), J the game that draws the codes to a Laplace prior
-    (`prior_game`), whose two sides step at once. The text leaves the λ and the kernels' widths to validation, and
-    puts two layers on the code where all methods here have one.
+    between the domains' codes (`domain_discrepancy`). J = E log D(p) + E log(1 - D(h)), p drawn from a Laplace prior,
+    is the game that draws the codes to the prior; `prior_game` is -J, and both sides step at once. The weights and
+    the kernels' widths are this package's own choice, and one linear layer W stands on the code, as in all methods
+    here, where the paper has two layers.
     """
 
     about = MethodInfo(
