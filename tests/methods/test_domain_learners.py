@@ -80,7 +80,7 @@ def test_it_learns_digits_of_a_domain_it_never_saw(method, task_for, few_digits)
     trained = method.train(task)
     scan = few_digits.only("scan")
     answers = trained.answer(ImageSet(scan.images, "scan")).predictions.probabilities
-    assert (answers.argmax(axis=1) == scan.labels).mean() > 0.6, "three classes: chance is a third"
+    assert (answers.argmax(axis=1) == scan.labels).mean() > 0.7, "three classes: chance is a third"
 
 
 def test_the_same_seed_gives_the_same_bytes_whatever_was_drawn_before(task_for, tmp_path):
