@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from torch import nn
 
 from homefold.config import HomefoldConfig
 from homefold.data.dataset import DomainDataset
@@ -17,6 +18,7 @@ from homefold.progress import ProgressReporter, SilentReporter
 
 __all__ = [
     "Answers",
+    "ClassifierNetwork",
     "ImageSet",
     "Method",
     "MethodInfo",
@@ -128,6 +130,22 @@ class Answers:
     curves: dict[str, np.ndarray] = field(default_factory=dict)
 
 
+class ClassifierNetwork(nn.Module):
+    """A trained network in two parts, from images `(n, 3, h, w)` in [0, 1] to logits `(n, classes)`.
+
+    Args:
+        features: images to z `(n, d)`.
+        layer: z to logits.
+    """
+
+    def __init__(self, features: nn.Module, layer: nn.Linear) -> None:
+        super().__init__()
+        self.features, self.layer = features, layer
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.layer(self.features(images).float())
+
+
 class TrainedMethod(ABC):
     """A method after training."""
 
@@ -145,6 +163,13 @@ class TrainedMethod(ABC):
 
     def source_features(self) -> torch.Tensor | None:
         """`(n, d)` features of all source images, prepared like `Answers.features`; None where there are none."""
+        return None
+
+    def classifier_network(self) -> ClassifierNetwork | None:
+        """A copy of the network and of its last layer, in eval mode and frozen, for a test-time method to change.
+
+        None where the answers do not come from a linear layer on features.
+        """
         return None
 
     def facts(self) -> dict[str, Any]:

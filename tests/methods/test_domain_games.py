@@ -1,0 +1,170 @@
+"""The pieces of MMD-AAE, DDAIG, D-SAM and MMLD, against values worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from homefold.methods.d_sam import AggregationModule, own_domain, shrink
+from homefold.methods.ddaig import TransformationNet
+from homefold.methods.gradient_scale import ramp, scale_gradient
+from homefold.methods.mmd_aae import domain_discrepancy, laplace_like, prior_game
+from homefold.methods.style_clusters import cluster_styles, match_clusters, style_features
+
+
+class TestScaledGradients:
+    def test_a_scale_multiplies_the_gradient_only(self):
+        x = torch.tensor([2.0], requires_grad=True)
+        y = scale_gradient(x, 4.0)
+        (0.25 * y**2).sum().backward()
+        assert y.item() == 2.0
+        assert x.grad.item() == pytest.approx(4.0 * 0.25 * 2 * 2)
+
+    @given(st.floats(0, 1))
+    def test_the_ramp_is_the_logistic_one(self, progress):
+        assert ramp(progress) == pytest.approx(2 / (1 + math.exp(-10 * progress)) - 1, abs=1e-12)
+
+
+class TestDomainDiscrepancy:
+    def test_two_points_in_two_domains(self):
+        codes = torch.tensor([[0.0], [2.0]])
+        # squared distances 0, 4, 4, 0: their mean is 2, so the far pair is at relative distance 2
+        far = (math.exp(-2 / 2) + math.exp(-2 / 8)) / 2
+        found = domain_discrepancy(codes, torch.tensor([0, 1]), 2, (1.0, 2.0))
+        assert found.item() == pytest.approx(2 * (2 - 2 * far) / 4, abs=1e-6)
+
+    def test_the_same_codes_in_every_domain_do_not_differ(self):
+        codes = torch.randn(4, 3, generator=torch.Generator().manual_seed(0)).repeat(3, 1)
+        domains = torch.arange(3).repeat_interleave(4)
+        assert domain_discrepancy(codes, domains, 3, (0.5, 1.0)).item() == pytest.approx(0, abs=1e-6)
+
+    def test_a_domain_that_the_batch_lacks_counts_for_nothing(self):
+        codes, domains = torch.tensor([[0.0], [1.0], [5.0]]), torch.tensor([0, 0, 2])
+        with_a_gap = domain_discrepancy(codes, domains, 4, (1.0,))
+        assert with_a_gap.item() == pytest.approx(domain_discrepancy(codes, domains // 2, 2, (1.0,)).item(), abs=1e-6)
+        assert with_a_gap.item() > 0.1
+
+    def test_it_is_the_mean_over_all_pairs_of_domains(self):
+        generator = torch.Generator().manual_seed(1)
+        codes, domains = torch.randn(9, 4, generator=generator), torch.tensor([0, 0, 0, 0, 1, 1, 2, 2, 2])
+        scale = torch.cdist(codes, codes).square().mean()
+
+        def kernel(a, b):
+            return torch.exp(-torch.cdist(a, b).square() / (2 * scale)).mean()
+
+        parts = [codes[domains == domain] for domain in range(3)]
+        pairs = [kernel(a, a) + kernel(b, b) - 2 * kernel(a, b) for a in parts for b in parts]
+        assert domain_discrepancy(codes, domains, 3, (1.0,)).item() == pytest.approx(
+            torch.stack(pairs).mean().item(), abs=1e-5
+        )
+
+    def test_following_its_gradient_brings_the_domains_together(self):
+        codes = torch.tensor([[0.0, 0.0], [0.1, 0.0], [3.0, 0.0], [3.1, 0.0]], requires_grad=True)
+        domain_discrepancy(codes, torch.tensor([0, 0, 1, 1]), 2, (1.0,)).backward()
+        assert codes.grad[:2, 0].max() < 0 < codes.grad[2:, 0].min()
+
+
+class TestPriorGame:
+    def test_its_value_for_known_logits(self):
+        logits = nn.Identity()
+        value = prior_game(logits, torch.tensor([[1.0]]), torch.tensor([[-2.0]]))
+        assert value.item() == pytest.approx(math.log1p(math.exp(2.0)) + math.log1p(math.exp(1.0)), abs=1e-6)
+
+    def test_the_discriminator_and_the_codes_pull_apart(self):
+        discriminator = nn.Linear(1, 1, bias=False)
+        nn.init.ones_(discriminator.weight)
+        codes = torch.tensor([[-1.0]], requires_grad=True)
+        prior_game(discriminator, codes, torch.tensor([[1.0]])).backward()
+        # descending raises D at the prior (1) and lowers it at the code (-1), and moves the code towards the prior
+        assert discriminator.weight.grad.item() == pytest.approx(-2 * torch.sigmoid(torch.tensor(-1.0)).item())
+        assert codes.grad.item() == pytest.approx(-torch.sigmoid(torch.tensor(-1.0)).item())
+
+    def test_the_prior_is_laplace_with_unit_variance(self):
+        torch.manual_seed(0)
+        draws = laplace_like(torch.empty(200_000))
+        assert draws.mean().item() == pytest.approx(0, abs=0.01)
+        assert draws.var().item() == pytest.approx(1, abs=0.02)
+        assert draws.abs().mean().item() == pytest.approx(math.sqrt(0.5), abs=0.01)
+
+
+class TestTransformation:
+    def test_it_moves_every_pixel_by_less_than_one(self):
+        torch.manual_seed(0)
+        images = torch.rand(2, 3, 9, 7)
+        moved = TransformationNet(4, 2)(images)
+        assert moved.shape == images.shape
+        assert 0 < moved.abs().max() < 1
+
+    def test_a_pixel_sees_the_whole_image(self):
+        torch.manual_seed(0)
+        net = TransformationNet(4, 1).eval()
+        images = torch.rand(1, 3, 16, 16)
+        other = images.clone()
+        other[..., -4:, -4:] = 0
+        assert not torch.equal(net(images)[..., 0, 0], net(other)[..., 0, 0])
+
+
+class TestAggregation:
+    def test_one_channel_by_hand(self):
+        module = AggregationModule((1, 1), 1, places=1).eval()
+        with torch.no_grad():
+            module.nodes[0][0].weight.fill_(2.0)
+            module.nodes[1][0].weight.copy_(torch.tensor([1.0, 10.0]).view(1, 2, 1, 1))
+            module.nodes[1][1].running_mean.fill_(1.0)
+            module.nodes[1][1].running_var.fill_(4.0)
+        first = torch.tensor([[[[1.0, -4.0], [0.0, 3.0]]]])
+        second = torch.tensor([[[[5.0]]]])
+        # node 1: relu(2 x), its largest value is 6; node 2: relu((5 + 10 · 6 - 1) / 2)
+        assert module([first, second]).item() == pytest.approx(32.0, abs=1e-2)
+
+    def test_the_last_node_keeps_as_many_places_as_asked_for(self):
+        module = AggregationModule((1,), 1, places=2).eval()
+        torch.nn.init.ones_(module.nodes[0][0].weight)
+        corners = torch.arange(16.0).view(1, 1, 4, 4)
+        assert module([corners])[0].tolist() == pytest.approx([2.5, 4.5, 10.5, 12.5], abs=1e-3)
+
+    def test_a_map_shrinks_to_the_largest_values(self):
+        x = torch.arange(25.0).view(1, 1, 5, 5)
+        assert shrink(x, (5, 5)).equal(x)
+        assert shrink(x, (3, 3))[0, 0].tolist() == [[6, 8, 9], [16, 18, 19], [21, 23, 24]]
+        assert shrink(x, (2, 2)).shape == (1, 1, 2, 2)
+        assert shrink(x, (1, 1)).item() == 24
+
+    def test_each_sample_answers_through_its_own_domain(self):
+        outputs = torch.tensor([[[1.0], [2.0], [3.0]], [[10.0], [20.0], [30.0]]])
+        assert own_domain(outputs, torch.tensor([1, 0, 1])).tolist() == [[10.0], [2.0], [30.0]]
+
+
+class TestStyleClusters:
+    def test_a_style_is_mean_and_spread_of_each_channel(self):
+        first = torch.tensor([[[[0.0, 2.0], [0.0, 2.0]], [[3.0, 3.0], [3.0, 3.0]]]])
+        second = torch.tensor([[[[-1.0, 3.0]]]])
+        assert style_features([first, second]).tolist() == [[1.0, 3.0, 1.0, 0.0, 1.0, 2.0]]
+
+    def test_two_styles_are_told_apart_whatever_their_scale(self):
+        generator = torch.Generator().manual_seed(0)
+        noise = 0.1 * torch.randn(40, 2, generator=generator)
+        truth = torch.arange(40) % 2
+        styles = (truth[:, None] + noise) * torch.tensor([1.0, 1000.0])
+        found = cluster_styles(styles, 2, seed=0)
+        assert match_clusters(found, truth, 2).tolist() == truth.tolist()
+        assert cluster_styles(styles, 2, seed=0).tolist() == found.tolist()
+
+    def test_identical_images_make_one_cluster(self):
+        assert cluster_styles(torch.ones(5, 3), 3, seed=0).tolist() == [0] * 5
+
+    def test_the_names_that_most_images_had_are_kept(self):
+        old = torch.tensor([0, 0, 0, 1, 1, 2])
+        new = torch.tensor([1, 1, 2, 2, 2, 0])
+        # 1 → 0 keeps two, 2 → 1 keeps two, 0 → 2 keeps one: no other naming keeps five
+        assert match_clusters(new, old, 3).tolist() == [0, 0, 1, 1, 1, 2]
+
+    @given(st.permutations([0, 1, 2]))
+    def test_a_mere_renaming_is_undone(self, names):
+        old = torch.tensor([0, 0, 1, 1, 2, 2, 2])
+        assert match_clusters(torch.tensor(names)[old], old, 3).tolist() == old.tolist()
