@@ -7,8 +7,12 @@ from collections.abc import Callable
 
 from homefold.errors import ConfigError
 from homefold.methods.base import Method, MethodInfo, TestTimeMethod
+from homefold.methods.ccsa import CCSA
+from homefold.methods.crossgrad import CrossGrad
 from homefold.methods.deep_all import DeepAllMethod
 from homefold.methods.home import HomeMethod
+from homefold.methods.jigen import Jigen
+from homefold.methods.rsc import RSC
 
 __all__ = ["find_method", "list_methods", "register_method", "register_test_time_method"]
 
@@ -97,3 +101,5 @@ register_method(
 )
 register_method(HomeMethod(_info("vae", "Full method (VAE)", "Projection onto the manifold of a VAE.")))
 register_method(HomeMethod(_info("gan", "Full method (GAN)", "Projection onto the manifold of a GAN."), manifold="gan"))
+for method in (CCSA(), CrossGrad(), Jigen(), RSC()):
+    register_method(method)
