@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from homefold import Homefold
+from homefold import Homefold, preset_config
+from homefold.features import build_feature_net
+from homefold.methods import Batch, LearnerMethod, LearningTask, registry
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+LEARNERS = [method for method in registry._methods.values() if isinstance(method, LearnerMethod)]
 
 
 class Killed(BaseException):
@@ -71,6 +75,26 @@ def test_a_deterministic_fit_resumes_to_the_same_bytes(few_digits, quick_config,
         (whole.feature_model.tensors(), resumed.feature_model.tensors()),
     ):
         assert all(torch.equal(left[name], right[name]) for name in left)
+
+
+@pytest.mark.parametrize("method", LEARNERS, ids=lambda method: method.info.name)
+def test_a_step_of_a_training_time_method_never_waits_for_the_device(method, few_digits):
+    features = preset_config("small").features
+    net = build_feature_net(features, (32, 32), normalisation="half", seed=0, pretrained=True)
+    task = LearningTask(num_classes=3, num_domains=4, num_images=len(few_digits), image_size=(32, 32), seed=0)
+    learner = method.learner(net, task).cuda().train()
+    images = torch.from_numpy(few_digits.images).cuda().permute(0, 3, 1, 2).float().div(255)
+    labels, domains = (torch.from_numpy(item).cuda() for item in (few_digits.labels, few_digits.domains))
+    batch = Batch(images, labels, domains, torch.arange(len(images), device="cuda"), step=5, steps=10)
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        learner.loss(batch).backward()  # libraries set themselves up in the first step
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            learner.loss(batch).backward()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
 
 
 def test_deterministic_training_with_every_augmentation(few_digits, quick_config):

@@ -24,6 +24,7 @@ from homefold.methods import (
     reverse_gradient,
     tunable,
 )
+from homefold.methods.jigen import Jigen
 from homefold.seeding import isolated_seed
 
 
@@ -201,6 +202,8 @@ def test_a_setting_that_makes_no_sense_is_refused():
     for value in (-1.0, float("nan"), float("inf")):
         with pytest.raises(ConfigError, match=r"weight of plain must be zero or a positive number"):
             Plain(weight=value)
+    with pytest.raises(ConfigError, match=r"ordered of jigen must be a number from 0 to 1; got 1\.5"):
+        Jigen(ordered=1.5)
 
 
 def test_search_ranges_stand_beside_the_defaults():

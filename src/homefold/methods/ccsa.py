@@ -39,10 +39,10 @@ class CCSA(LearnerMethod):
     )
     null = {"weight": 0.0}  # noqa: RUF012 - a constant
 
-    weight: float = tunable(0.25, 0.05, 0.75)
-    """α: share of the alignment in the loss, at most 1."""
-    margin: float = tunable(1.0, 0.3, 1.5)
-    """m: the distance that two classes should keep on the unit sphere, at most 2."""
+    weight: float = tunable(0.25, 0.05, 0.75, most=1)
+    """α: share of the alignment in the loss."""
+    margin: float = tunable(1.0, 0.3, 1.5, most=2)
+    """m: the distance that two classes should keep on the unit sphere."""
 
     def learner(self, net: FeatureNet, task: LearningTask) -> Learner:
         return _CCSALearner(net, task, self)

@@ -42,10 +42,10 @@ class CrossGrad(LearnerMethod):
     )
     null = {"label_share": 0.0}  # noqa: RUF012 - a constant
 
-    label_share: float = tunable(0.5, 0.1, 0.9)
-    """α_l: share of moved images in the label loss, at most 1."""
-    domain_share: float = tunable(0.5, 0.1, 0.9)
-    """α_d: share of moved images in the domain loss, at most 1."""
+    label_share: float = tunable(0.5, 0.1, 0.9, most=1)
+    """α_l: share of moved images in the label loss."""
+    domain_share: float = tunable(0.5, 0.1, 0.9, most=1)
+    """α_d: share of moved images in the domain loss."""
     label_step: float = tunable(1.0, 0.1, 10, log=True)
     """ε_l: how far the label net's images move."""
     domain_step: float = tunable(1.0, 0.1, 10, log=True)

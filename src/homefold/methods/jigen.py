@@ -47,8 +47,8 @@ class Jigen(LearnerMethod):
 
     weight: float = tunable(0.7, 0.1, 1.0)
     """α: weight of the puzzle."""
-    ordered: float = tunable(0.6, 0.5, 0.9)
-    """β: share of images that are not shuffled, at most 1."""
+    ordered: float = tunable(0.6, 0.5, 0.9, most=1)
+    """β: share of images that are not shuffled."""
     permutations: int = tunable(30, choices=(10, 30, 60, 100))
     """P: how many ways there are to shuffle."""
 
@@ -63,6 +63,8 @@ class _JigenLearner(Learner):
         super().__init__(net, task)
         if min(task.image_size) < _GRID:
             raise ConfigError(f"a {_GRID} × {_GRID} puzzle needs larger images than {task.image_size} px.")
+        if settings.permutations < 1:
+            raise ConfigError("a puzzle needs at least one permutation; got 0.")
         self.settings = settings
         self.puzzle = nn.Linear(net.feature_dim, settings.permutations + 1)
         orders = torch.from_numpy(distant_permutations(settings.permutations + 1))

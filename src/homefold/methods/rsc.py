@@ -38,12 +38,12 @@ class RSC(LearnerMethod):
     )
     null = {"batch_share": 0.0}  # noqa: RUF012 - a constant
 
-    drop: float = tunable(1 / 3, 0.1, 0.5)
-    """p: share of places or channels that is muted, below 1."""
-    batch_share: float = tunable(1 / 3, 0.1, 1.0)
-    """b: share of the batch that is challenged, at most 1."""
-    spatial_share: float = tunable(0.5, choices=(0.0, 0.5, 1.0))
-    """How often places are muted instead of channels, at most 1."""
+    drop: float = tunable(1 / 3, 0.1, 0.5, most=1)
+    """p: share of places or channels that is muted."""
+    batch_share: float = tunable(1 / 3, 0.1, 1.0, most=1)
+    """b: share of the batch that is challenged."""
+    spatial_share: float = tunable(0.5, choices=(0.0, 0.5, 1.0), most=1)
+    """How often places are muted instead of channels."""
 
     def learner(self, net: FeatureNet, task: LearningTask) -> Learner:
         return _RSCLearner(net, task, self)
