@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from homefold import Homefold
-from homefold.manifold.base import mlp
-from homefold.projection import ProjectionConfig
-from homefold.projection.engines import ENGINES, reference
+from homefold import Homefold, preset_config
+from homefold.features import build_feature_net
+from homefold.methods import Batch, LearnerMethod, LearningTask, registry
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+LEARNERS = [method for method in registry._methods.values() if isinstance(method, LearnerMethod)]
 
 
 class Killed(BaseException):
@@ -76,6 +77,26 @@ def test_a_deterministic_fit_resumes_to_the_same_bytes(few_digits, quick_config,
         assert all(torch.equal(left[name], right[name]) for name in left)
 
 
+@pytest.mark.parametrize("method", LEARNERS, ids=lambda method: method.info.name)
+def test_a_step_of_a_training_time_method_never_waits_for_the_device(method, few_digits):
+    features = preset_config("small").features
+    net = build_feature_net(features, (32, 32), normalisation="half", seed=0, pretrained=True)
+    task = LearningTask(num_classes=3, num_domains=4, num_images=len(few_digits), image_size=(32, 32), seed=0)
+    learner = method.learner(net, task).cuda().train()
+    images = torch.from_numpy(few_digits.images).cuda().permute(0, 3, 1, 2).float().div(255)
+    labels, domains = (torch.from_numpy(item).cuda() for item in (few_digits.labels, few_digits.domains))
+    batch = Batch(images, labels, domains, torch.arange(len(images), device="cuda"), step=5, steps=10)
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        learner.loss(batch).backward()  # libraries set themselves up in the first step
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            learner.loss(batch).backward()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
 def test_deterministic_training_with_every_augmentation(few_digits, quick_config):
     from homefold.data.augmentation import augmentation_preset
 
@@ -88,57 +109,3 @@ def test_deterministic_training_with_every_augmentation(few_digits, quick_config
     ]
     states = [fit.net.state_dict() for fit in fits]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
-
-
-RULES = [
-    {"step": step, "stop": stop}
-    for step in ("gradient", "normalised", "adam")
-    for stop in ("fixed", "elbow", "plateau")
-]
-
-
-def _search(engine: str, precision: str, rules: dict[str, str], n: int = 40, s: int = 3, steps: int = 12):
-    torch.manual_seed(0)
-    decode = mlp(32, 128, 128, 256).cuda().requires_grad_(False)
-    targets, starts = torch.randn(n, 256, device="cuda"), torch.randn(n, s, 32, device="cuda")
-    # Long plain steps, so that the curves bend where no rounding moves the bend.
-    rate = 50.0 if rules["step"] == "gradient" else 0.05
-    config = ProjectionConfig(steps=steps, rate=rate, patience=3, tolerance=1e-3, precision=precision, **rules)
-    with torch.no_grad():
-        found = ENGINES[engine](decode, targets, starts, config)
-    return found, (decode, targets, starts, config)
-
-
-@pytest.mark.parametrize("rules", RULES, ids=lambda rules: "-".join(rules.values()))
-@pytest.mark.parametrize(
-    ("engine", "precision", "tolerance"),
-    [("batched", "highest", 1e-3), ("compiled", "highest", 1e-3), ("fused", "high", 5e-3)],
-)
-def test_engines_follow_a_double_precision_reference_over_the_first_steps(engine, precision, tolerance, rules):
-    found, (decode, targets, starts, config) = _search(engine, precision, rules, n=4)
-    expected = reference(decode.double(), targets.double(), starts.double(), config)
-    same = found.steps == expected.steps
-    assert same.float().mean() > 0.9
-    torch.testing.assert_close(found.before.double(), expected.before, atol=1e-4, rtol=0)
-    torch.testing.assert_close(found.after.double(), expected.after, atol=tolerance, rtol=0)
-    torch.testing.assert_close(found.latents[same].double(), expected.latents[same], atol=tolerance, rtol=tolerance)
-
-
-@pytest.mark.parametrize("rules", RULES, ids=lambda rules: "-".join(rules.values()))
-@pytest.mark.parametrize("precision", ["high", "medium"])
-def test_a_row_of_the_kernel_has_the_same_bytes_in_any_batch(precision, rules):
-    found, (decode, targets, starts, config) = _search("fused", precision, rules)
-    order = torch.randperm(40, generator=torch.Generator().manual_seed(0)).cuda()
-    permuted = ENGINES["fused"](decode, targets[order], starts[order], config)
-    for name in ("latents", "steps", "before", "after"):
-        assert torch.equal(getattr(permuted, name), getattr(found, name)[order])
-
-
-def test_kernel_and_graphs_give_the_same_bytes_every_time():
-    for engine in ("compiled", "fused"):
-        runs = [_search(engine, "high", {"step": "adam", "stop": "fixed"}, steps=120)[0] for _ in range(3)]
-        assert all(torch.equal(run.latents, runs[0].latents) for run in runs)
-
-
-def test_auto_takes_the_kernel_and_says_so(on_cuda, few_digits):
-    assert on_cuda.predict(few_digits.images[:3]).engine == "fused"

@@ -15,13 +15,19 @@ from homefold.evaluation.stage_store import StageStore
 from homefold.features import build_feature_net
 from homefold.methods import Batch, LearningTask, Method, TaskKey, TrainingTask
 
-QUICK = {"features__epochs": 6, "features__batch_size": 32, "features__feature_dim": 32}
+QUICK = {"features__epochs": 3, "features__batch_size": 32, "features__feature_dim": 32}
 
 
 @pytest.fixture(scope="session")
 def source(few_digits: DomainDataset) -> DomainDataset:
-    """Three source domains; `street` is never seen."""
-    return few_digits.without("street")
+    """Three source domains; `scan` is never seen."""
+    return few_digits.without("scan")
+
+
+@pytest.fixture(scope="session")
+def unseen(few_digits: DomainDataset) -> DomainDataset:
+    """The domain that nothing here trains on."""
+    return few_digits.only("scan")
 
 
 @pytest.fixture

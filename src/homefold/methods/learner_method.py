@@ -33,9 +33,23 @@ class SearchRange:
 
 
 def tunable(
-    default: Any, low: float = 0.0, high: float = 0.0, *, log: bool = False, choices: tuple[Any, ...] = ()
+    default: Any,
+    low: float = 0.0,
+    high: float = 0.0,
+    *,
+    log: bool = False,
+    choices: tuple[Any, ...] = (),
+    most: float = math.inf,
 ) -> Any:
     """A hyper-parameter: its default and its search range on one line.
+
+    Args:
+        default: its value.
+        low: least value worth trying.
+        high: largest value worth trying.
+        log: whether the range is logarithmic.
+        choices: the values worth trying, in the place of a range.
+        most: the largest value that has a meaning; a share has 1.
 
     >>> @dataclass(frozen=True)
     ... class Example:
@@ -43,7 +57,7 @@ def tunable(
     >>> Example().weight
     1.0
     """
-    return field(default=default, metadata={"search": SearchRange(low, high, log, choices)})
+    return field(default=default, metadata={"search": SearchRange(low, high, log, choices), "most": most})
 
 
 @dataclass(frozen=True)
@@ -59,10 +73,13 @@ class LearnerMethod(Method):
     """The settings at which its loss is Deep All's."""
 
     def __post_init__(self) -> None:
-        for name, value in self.settings().items():
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if number and not 0 <= value < math.inf:
-                raise ConfigError(f"{name} of {self.info.name} must be zero or a positive number; got {value}.")
+        for item in fields(self):
+            value, most = getattr(self, item.name), item.metadata.get("most", math.inf)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                continue
+            if not 0 <= value <= most or math.isinf(value):
+                allowed = f"a number from 0 to {most:g}" if most < math.inf else "zero or a positive number"
+                raise ConfigError(f"{item.name} of {self.info.name} must be {allowed}; got {value}.")
 
     @abstractmethod
     def learner(self, net: FeatureNet, task: LearningTask) -> Learner:

@@ -7,12 +7,16 @@ from collections.abc import Callable
 
 from homefold.errors import ConfigError
 from homefold.methods.base import Method, MethodInfo, TestTimeMethod
+from homefold.methods.ccsa import CCSA
+from homefold.methods.crossgrad import CrossGrad
 from homefold.methods.d_sam import DSam
 from homefold.methods.ddaig import Ddaig
 from homefold.methods.deep_all import DeepAllMethod
 from homefold.methods.home import HomeMethod
+from homefold.methods.jigen import Jigen
 from homefold.methods.mmd_aae import MmdAae
 from homefold.methods.mmld import Mmld
+from homefold.methods.rsc import RSC
 
 __all__ = ["find_method", "list_methods", "register_method", "register_test_time_method"]
 
@@ -101,7 +105,5 @@ register_method(
 )
 register_method(HomeMethod(_info("vae", "Full method (VAE)", "Projection onto the manifold of a VAE.")))
 register_method(HomeMethod(_info("gan", "Full method (GAN)", "Projection onto the manifold of a GAN."), manifold="gan"))
-register_method(MmdAae())
-register_method(Ddaig())
-register_method(DSam())
-register_method(Mmld())
+for method in (CCSA(), MmdAae(), CrossGrad(), Ddaig(), Jigen(), RSC(), DSam(), Mmld()):
+    register_method(method)

@@ -1,0 +1,86 @@
+"""What holds for every training-time method: it learns, its null setting is Deep All, its settings are documented."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+import torch
+
+from homefold.device import autocast
+from homefold.methods import ImageSet, Learner, LearnerMethod, find_method, registry
+
+METHODS = [method for method in registry._methods.values() if isinstance(method, LearnerMethod)]
+every_method = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.info.name)
+
+
+def plain_loss(learner, batch):
+    torch.manual_seed(1)
+    return Learner.loss(learner, batch)
+
+
+def own_loss(learner, batch):
+    torch.manual_seed(1)
+    return learner.loss(batch)
+
+
+@pytest.mark.parametrize("name", ["ccsa", "crossgrad", "jigen", "rsc"])
+def test_it_learns_what_holds_on_an_unseen_domain(name, task_for, unseen):
+    method = find_method(name)
+    trained = method.train(task_for(method, features__epochs=5))
+    answers = trained.answer(ImageSet(unseen.images, "unseen")).predictions
+    assert float((answers.indices == unseen.labels).mean()) > 0.7, "a third would be chance"
+
+
+@every_method
+def test_at_its_null_setting_its_loss_is_that_of_deep_all(method, build, batch):
+    assert method.null, "a method names the settings that switch it off"
+    null = build(replace(method, **method.null))
+    assert own_loss(null, batch).item() == pytest.approx(plain_loss(null, batch).item(), rel=1e-6)
+    usual = build(method)
+    assert abs(own_loss(usual, batch).item() - plain_loss(usual, batch).item()) > 1e-3, "its own part matters"
+
+
+@every_method
+def test_at_its_null_setting_the_network_learns_what_deep_all_does(method, build, batch):
+    null = build(replace(method, **method.null))
+    gradients = []
+    for loss in (own_loss, plain_loss):
+        null.zero_grad()
+        loss(null, batch).backward()
+        gradients.append([parameter.grad.clone() for parameter in null.net.parameters()])
+    for own, plain in zip(*gradients, strict=True):
+        assert torch.allclose(own, plain, atol=1e-6)
+
+
+@every_method
+def test_what_learns_in_full_precision_learns_in_half_too(method, build, batch):
+    learner = build(method)
+    gradients = []
+    for dtype in (torch.float32, torch.bfloat16):
+        learner.zero_grad()
+        with autocast(torch.device("cpu"), dtype):
+            own_loss(learner, batch).backward()
+        found = {name: parameter.grad for name, parameter in learner.named_parameters()}
+        gradients.append({name: gradient for name, gradient in found.items() if gradient is not None})
+        learner.zero_grad(set_to_none=True)
+    full, half = gradients
+    assert full.keys() == half.keys(), "a weight loses its gradient under autocast"
+    assert {name for name, _ in learner.net.backbone.named_parameters(prefix="net.backbone")} <= half.keys()
+    for name, gradient in half.items():
+        assert torch.isfinite(gradient).all()
+        assert bool(gradient.any()) == bool(full[name].any()), name
+
+
+@every_method
+def test_every_setting_has_a_range_and_a_sentence(method):
+    space = method.search_space()
+    assert set(space) == {item.name for item in fields(method)}
+    for name, search in space.items():
+        default = getattr(method, name)
+        if search.choices:
+            assert default in search.choices
+        else:
+            assert search.low <= default <= search.high
+            assert search.low < search.high
+    assert set(method.null) <= set(space)

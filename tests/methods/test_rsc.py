@@ -1,0 +1,46 @@
+"""RSC's masks and its choice of samples, by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from homefold.features.stage_maps import features_from_map, stage_maps
+from homefold.methods.rsc import RSC, dominant_mask, most_shaken
+
+
+def test_the_places_with_the_largest_mean_gradient_are_muted():
+    gradient = torch.tensor([[[[1.0, 9.0, 2.0], [0.0, -8.0, 3.0]], [[1.0, -9.0, 2.0], [0.0, 0.0, 4.0]]]])
+    # means over channels: 1 0 2 / 0 −4 3.5, of which a third are two places
+    mask = dominant_mask(gradient, 1 / 3, spatial=True)
+    assert mask.tolist() == [[[[1, 1, 0], [1, 1, 0]]]]
+
+
+def test_the_channels_with_the_largest_mean_gradient_are_muted():
+    gradient = torch.tensor([1.0, -5.0, 3.0, 2.0]).view(1, 4, 1, 1) + torch.tensor([-1.0, 1.0]).view(1, 1, 1, 2)
+    assert dominant_mask(gradient, 0.5, spatial=False).flatten().tolist() == [1, 1, 0, 0]
+    assert dominant_mask(gradient, 0.2, spatial=False).flatten().tolist() == [1, 1, 1, 1], "less than one is none"
+
+
+def test_those_whose_true_class_loses_most_are_challenged():
+    before = torch.tensor([[0.5, 0.5], [0.9, 0.1], [0.2, 0.8], [0.7, 0.3]]).log()
+    after = torch.tensor([[0.4, 0.6], [0.3, 0.7], [0.9, 0.1], [0.2, 0.8]]).log()
+    labels = torch.tensor([0, 0, 0, 0])  # they lose 0.1, 0.6, −0.7 and 0.5
+    assert most_shaken(before, after, labels, 0.5).tolist() == [False, True, False, True]
+    assert most_shaken(before, after, labels, 0.2).tolist() == [False, True, False, False]
+
+
+@pytest.mark.parametrize("spatial", [0.0, 1.0])
+def test_the_loss_is_cross_entropy_on_the_challenged_maps(build, batch, spatial):
+    learner = build(RSC(drop=0.25, batch_share=1.0, spatial_share=spatial)).eval()
+    last = stage_maps(learner.net, batch.images)[-1].detach().requires_grad_()
+    logits = learner.classifier(features_from_map(learner.net, last))
+    logits[torch.arange(len(batch)), batch.labels].sum().backward()
+    mean = last.grad.mean(dim=1, keepdim=True) if spatial else last.grad.mean(dim=(2, 3), keepdim=True)
+    muted = mean.flatten(1).shape[1] // 4
+    threshold = mean.flatten(1).sort(dim=1, descending=True).values[:, muted - 1]
+    masked = last * (mean < threshold[:, None, None, None])
+    expected = F.cross_entropy(learner.classifier(features_from_map(learner.net, masked)), batch.labels)
+    assert learner.loss(batch).item() == pytest.approx(expected.item(), rel=1e-5)
+    assert expected.item() != pytest.approx(F.cross_entropy(logits, batch.labels).item(), rel=1e-3)
