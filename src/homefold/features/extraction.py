@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from torch import nn
 
 from homefold.features.batches import ImageStore
-from homefold.features.network import FeatureNet
 from homefold.tiles import apply_in_tiles, steady_tile
 
 __all__ = ["extract_features", "image_tile"]
@@ -25,7 +25,7 @@ def image_tile(image_size: tuple[int, int], device: torch.device) -> int:
     return max(1, min(_LARGEST_TILE, _TILE_PIXELS // (image_size[0] * image_size[1])))
 
 
-def extract_features(net: FeatureNet, images: np.ndarray, device: torch.device) -> torch.Tensor:
+def extract_features(net: nn.Module, images: np.ndarray, device: torch.device) -> torch.Tensor:
     """Features `(n, d)` of `images: (n, h, w, 3)` uint8, on `device`, in tiles of a fixed size."""
     store = ImageStore(images, device)
     height, width = images.shape[1:3]
@@ -37,6 +37,6 @@ def extract_features(net: FeatureNet, images: np.ndarray, device: torch.device) 
         return apply_in_tiles(lambda rows: net(store.batch(rows)).float(), torch.arange(len(images)), size)
 
 
-def _channels_last(net: FeatureNet) -> Callable[[torch.Tensor], torch.Tensor]:
+def _channels_last(net: nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:
     """`net` for images laid out as the store hands them out: another layout means other kernels."""
     return lambda images: net(images.contiguous(memory_format=torch.channels_last))

@@ -2,6 +2,7 @@
 
 from homefold.methods.base import (
     Answers,
+    ClassifierNetwork,
     ImageSet,
     Method,
     MethodInfo,
@@ -16,6 +17,7 @@ from homefold.methods.registry import find_method, list_methods, register_method
 
 __all__ = [
     "Answers",
+    "ClassifierNetwork",
     "DeepAll",
     "DeepAllMethod",
     "HomeMethod",

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from torch import nn
 
 from homefold.config import HomefoldConfig
 from homefold.data.dataset import DomainDataset
@@ -17,6 +18,7 @@ from homefold.progress import ProgressReporter, SilentReporter
 
 __all__ = [
     "Answers",
+    "ClassifierNetwork",
     "ImageSet",
     "Method",
     "MethodInfo",
@@ -128,6 +130,19 @@ class Answers:
     curves: dict[str, np.ndarray] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, eq=False)
+class ClassifierNetwork:
+    """A finished method as one network. These are its live modules: whoever changes them copies them first.
+
+    Args:
+        features: images `(n, 3, h, w)` in [0, 1] to features z `(n, d)`.
+        layer: z to logits `(n, classes)`; an `nn.Linear` where the classifier is linear.
+    """
+
+    features: nn.Module
+    layer: nn.Module
+
+
 class TrainedMethod(ABC):
     """A method after training."""
 
@@ -145,6 +160,10 @@ class TrainedMethod(ABC):
 
     def source_features(self) -> torch.Tensor | None:
         """`(n, d)` features of all source images, prepared like `Answers.features`; None where there are none."""
+        return None
+
+    def classifier_network(self) -> ClassifierNetwork | None:
+        """What a test-time method may wrap; None where the answers do not come from one network."""
         return None
 
     def facts(self) -> dict[str, Any]:

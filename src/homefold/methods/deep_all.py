@@ -18,6 +18,7 @@ from homefold.evaluation.stage_store import Stage, StageId
 from homefold.features import TrainedFeatures, build_feature_net, extract_features, train_features
 from homefold.methods.base import (
     Answers,
+    ClassifierNetwork,
     ImageSet,
     Method,
     MethodInfo,
@@ -161,6 +162,9 @@ class TrainedDeepAll(TrainedMethod):
 
     def source_features(self) -> torch.Tensor:
         return self._features.source()
+
+    def classifier_network(self) -> ClassifierNetwork:
+        return ClassifierNetwork(self._features.net, self._layer)
 
     def facts(self) -> dict[str, Any]:
         report = self._features.report
