@@ -35,6 +35,11 @@ class ImageStore:
     def __len__(self) -> int:
         return len(self._bytes)
 
+    @property
+    def place(self) -> torch.device:
+        """Where the bytes lie, and so where indices are best kept."""
+        return self._bytes.device
+
     def batch(self, indices: torch.Tensor) -> torch.Tensor:
         """`(b, 3, h, w)` floats in [0, 1], channels last, of the images at `indices`."""
         chosen = self._bytes[indices.to(self._bytes.device)]

@@ -13,24 +13,35 @@ from homefold.methods.base import (
 )
 from homefold.methods.deep_all import DeepAll, DeepAllMethod, deep_all_config
 from homefold.methods.home import HomeMethod
+from homefold.methods.learner import Batch, Learner, LearningTask, ParameterGroup, TrainingImages, reverse_gradient
+from homefold.methods.learner_method import LearnerMethod, TrainedLearner, tunable
 from homefold.methods.registry import find_method, list_methods, register_method, register_test_time_method
 
 __all__ = [
     "Answers",
+    "Batch",
     "ClassifierNetwork",
     "DeepAll",
     "DeepAllMethod",
     "HomeMethod",
     "ImageSet",
+    "Learner",
+    "LearnerMethod",
+    "LearningTask",
     "Method",
     "MethodInfo",
+    "ParameterGroup",
     "TaskKey",
     "TestTimeMethod",
+    "TrainedLearner",
     "TrainedMethod",
+    "TrainingImages",
     "TrainingTask",
     "deep_all_config",
     "find_method",
     "list_methods",
     "register_method",
     "register_test_time_method",
+    "reverse_gradient",
+    "tunable",
 ]

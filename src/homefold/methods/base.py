@@ -130,17 +130,20 @@ class Answers:
     curves: dict[str, np.ndarray] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False)
-class ClassifierNetwork:
-    """A finished method as one network. These are its live modules: whoever changes them copies them first.
+class ClassifierNetwork(nn.Module):
+    """A trained network in two parts, from images `(n, 3, h, w)` in [0, 1] to logits `(n, classes)`.
 
     Args:
-        features: images `(n, 3, h, w)` in [0, 1] to features z `(n, d)`.
-        layer: z to logits `(n, classes)`; an `nn.Linear` where the classifier is linear.
+        features: images to z `(n, d)`.
+        layer: z to logits; an `nn.Linear` where the classifier is linear.
     """
 
-    features: nn.Module
-    layer: nn.Module
+    def __init__(self, features: nn.Module, layer: nn.Module) -> None:
+        super().__init__()
+        self.features, self.layer = features, layer
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.layer(self.features(images).float())
 
 
 class TrainedMethod(ABC):
@@ -163,7 +166,10 @@ class TrainedMethod(ABC):
         return None
 
     def classifier_network(self) -> ClassifierNetwork | None:
-        """What a test-time method may wrap; None where the answers do not come from one network."""
+        """A copy of the network and of its last layer, in eval mode and frozen, for a test-time method to change.
+
+        None where the answers do not come from one network.
+        """
         return None
 
     def facts(self) -> dict[str, Any]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,20 +12,11 @@ from homefold.data.dataset import DomainDataset
 from homefold.data.splits import selection_split
 from homefold.device import resolve_device
 from homefold.errors import ConfigError
-from homefold.evaluation.stage_store import Stage, StageId
+from homefold.evaluation.stage_store import StageId
 from homefold.features import TrainedFeatures, build_feature_net, extract_features, train_features
-from homefold.methods.base import (
-    Answers,
-    ClassifierNetwork,
-    ImageSet,
-    Method,
-    MethodInfo,
-    TaskKey,
-    TrainedMethod,
-    TrainingTask,
-    plain_predictions,
-)
+from homefold.methods.base import Method, MethodInfo, TaskKey, TrainedMethod, TrainingTask
 from homefold.methods.feature_stage import FeatureStage, features_id, train_feature_stage
+from homefold.methods.trained_classifier import TrainedClassifier
 from homefold.progress import ProgressReporter
 
 __all__ = ["DeepAll", "DeepAllMethod", "deep_all_config"]
@@ -133,7 +122,7 @@ class DeepAllMethod(Method):
         return TrainedDeepAll(task, train_feature_stage(task))
 
 
-class TrainedDeepAll(TrainedMethod):
+class TrainedDeepAll(TrainedClassifier):
     """Answers by the linear layer that was trained with the features.
 
     Args:
@@ -142,30 +131,8 @@ class TrainedDeepAll(TrainedMethod):
     """
 
     def __init__(self, task: TrainingTask, features: FeatureStage) -> None:
-        self._features, self._class_names = features, task.source.class_names
         state = features.stage.state["objective"]
         weight = state["classifier.weight"]
-        self._layer = torch.nn.Linear(weight.shape[1], weight.shape[0])
-        self._layer.load_state_dict({"weight": weight, "bias": state["classifier.bias"]})
-        self._layer.to(task.device).requires_grad_(False)
-
-    @property
-    def stages(self) -> tuple[Stage, ...]:
-        return self._features.stages
-
-    def answer(self, images: ImageSet) -> Answers:
-        z, seconds = self._features.of(images)
-        began = time.perf_counter()
-        probabilities = torch.softmax(self._layer(z), dim=1).cpu().numpy()
-        seconds += time.perf_counter() - began
-        return Answers(plain_predictions(self._class_names, probabilities), seconds, z)
-
-    def source_features(self) -> torch.Tensor:
-        return self._features.source()
-
-    def classifier_network(self) -> ClassifierNetwork:
-        return ClassifierNetwork(self._features.net, self._layer)
-
-    def facts(self) -> dict[str, Any]:
-        report = self._features.report
-        return {"features": {name: value for name, value in report.items() if name != "history"}}
+        layer = torch.nn.Linear(weight.shape[1], weight.shape[0])
+        layer.load_state_dict({"weight": weight, "bias": state["classifier.bias"]})
+        super().__init__(task, features, layer)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from homefold.config import HomefoldConfig
 from homefold.data.splits import selection_split
@@ -19,7 +20,15 @@ from homefold.features import FeatureConfig, FeatureNet, build_feature_net, extr
 from homefold.features.backbones import find_weights, list_backbones
 from homefold.methods.base import ImageSet, TaskKey, TrainingTask
 
-__all__ = ["FeatureStage", "features_id", "fine_tuning_config", "train_feature_stage"]
+__all__ = [
+    "FeatureStage",
+    "build_task_net",
+    "decisive_settings",
+    "features_id",
+    "fine_tuning_config",
+    "frozen",
+    "train_feature_stage",
+]
 
 _FINE_TUNING_EPOCHS = 20
 _FINE_TUNING_RATE = 0.1
@@ -47,7 +56,7 @@ def _weights_identity(config: FeatureConfig) -> str:
     return _file_digest(path, about.st_size, about.st_mtime_ns)
 
 
-def _decisive(config: FeatureConfig) -> dict[str, Any]:
+def decisive_settings(config: FeatureConfig) -> dict[str, Any]:
     """The settings that decide the outcome: how often checkpoints are written does not."""
     values = asdict(replace(config, weights=_weights_identity(config)))
     return {name: value for name, value in values.items() if name != "checkpoint_seconds"}
@@ -60,12 +69,12 @@ def features_id(key: TaskKey) -> StageId:
         "features",
         source=key.source,
         preprocessing=asdict(config.preprocessing),
-        features=_decisive(config.features),
+        features=decisive_settings(config.features),
         seed=config.seed,
     )
     if not key.adapt:
         return base
-    tuned = _decisive(fine_tuning_config(config.features))
+    tuned = decisive_settings(fine_tuning_config(config.features))
     return stage_id("features", base=base.digest, adapt=key.adapt, features=tuned, seed=config.seed)
 
 
@@ -95,12 +104,11 @@ class FeatureStage:
         self.stages = (stage,) if before is None else (before, stage)
 
     @cached_property
-    def net(self) -> FeatureNet:
+    def net(self) -> nn.Module:
         """f, frozen, on the task's device."""
-        net = _build(self._task.config, self._task.source.image_size, pretrained=False)
+        net = build_task_net(self._task.config, self._task.source.image_size, pretrained=False)
         net.load_state_dict(self.stage.state["net"])
-        net = net.to(self._task.device).to(memory_format=torch.channels_last).eval()
-        return net.requires_grad_(False)
+        return frozen(net, self._task.device)
 
     @property
     def report(self) -> dict[str, Any]:
@@ -131,7 +139,14 @@ class FeatureStage:
         return found["features"].to(self._task.device), float(found["seconds"])
 
 
-def _build(config: HomefoldConfig, image_size: tuple[int, int], *, pretrained: bool) -> FeatureNet:
+def frozen(module: nn.Module, device: torch.device) -> nn.Module:
+    """`module` on `device`, laid out as in training, in eval mode and without gradients."""
+    placed: nn.Module = module.to(device).to(memory_format=torch.channels_last)
+    return placed.eval().requires_grad_(False)
+
+
+def build_task_net(config: HomefoldConfig, image_size: tuple[int, int], *, pretrained: bool) -> FeatureNet:
+    """f before training, or the shape of it for a trained state to be loaded into."""
     return build_feature_net(
         config.features,
         image_size,
@@ -156,7 +171,7 @@ def _train(task: TrainingTask, checkpoint: Path) -> dict[str, Any]:
     train, held_out = selection_split(task.source, config.features.held_out, config.seed)
     trained = train_features(
         config.features,
-        _build(config, task.source.image_size, pretrained=True),
+        build_task_net(config, task.source.image_size, pretrained=True),
         task.source,
         train,
         held_out,
@@ -174,7 +189,7 @@ def _train(task: TrainingTask, checkpoint: Path) -> dict[str, Any]:
 
 def _fine_tune(task: TrainingTask, base: Stage, checkpoint: Path) -> dict[str, Any]:
     assert task.adapt is not None
-    net = _build(task.config, task.source.image_size, pretrained=False)
+    net = build_task_net(task.config, task.source.image_size, pretrained=False)
     net.load_state_dict(base.state["net"])
     everything = np.arange(len(task.adapt))
     # With a handful of images none is held out: the last epoch is kept, and selection has nothing to choose.

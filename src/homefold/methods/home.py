@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from dataclasses import dataclass, replace
@@ -178,7 +179,8 @@ class TrainedHome(TrainedMethod):
         """f with its preparation, and C: what answers without projection."""
         layers = self.model.classifier.layers
         prepare: list[nn.Module] = [_ToSphere()] if self.model.normalise else []
-        return ClassifierNetwork(nn.Sequential(self.features.net, *prepare), layers[0] if len(layers) == 1 else layers)
+        layer = layers[0] if len(layers) == 1 else layers
+        return copy.deepcopy(ClassifierNetwork(nn.Sequential(self.features.net, *prepare), layer))
 
     def facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {

@@ -10,8 +10,9 @@ from homefold.data.augmentation import augment_batch
 from homefold.errors import ConfigError
 from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod, TrainingTask
 from homefold.methods.entropy import marginal_entropy
+from homefold.methods.learner_method import tunable
 from homefold.methods.per_image import PerImage
-from homefold.methods.wrapping import wrapper_info
+from homefold.methods.wrapping import reached_parameters, wrapper_info
 
 __all__ = ["Memo"]
 
@@ -26,11 +27,11 @@ class Memo(TestTimeMethod):
     Null setting: learning_rate 0.
     """
 
-    learning_rate: float = 0.005  # search: 2.5e-4 to 1e-2, logarithmic
+    learning_rate: float = tunable(0.005, 2.5e-4, 1e-2, log=True)
     """η of the step."""
-    copies: int = 32  # search: 8, 16, 32, 64
+    copies: int = tunable(32, choices=(8, 16, 32, 64))
     """B: varied copies of the image."""
-    steps: int = 1  # search: 1, 2
+    steps: int = tunable(1, choices=(1, 2))
     """Steps for each image."""
 
     def __post_init__(self) -> None:
@@ -64,10 +65,11 @@ class _Agreed(PerImage):
         super().__init__("memo", base, trained, task, learning_rate=method.learning_rate, steps=method.steps)
         self._copies = method.copies
 
-    def adapted(self) -> list[torch.Tensor]:
-        return [*self.network.features.parameters(), *self.network.layer.parameters()]
+    def adapted(self, image: torch.Tensor) -> list[torch.Tensor]:
+        layer = self.network.layer.requires_grad_(True)
+        return [*reached_parameters(self.network.features, image), *layer.parameters()]
 
     def loss(self, image: torch.Tensor, random: torch.Generator) -> torch.Tensor:
-        copies = image.expand(self._copies, -1, -1, -1).contiguous(memory_format=torch.channels_last)
-        varied = augment_batch(copies, self.task.config.features.augmentation, random)
+        varied = augment_batch(image.expand(self._copies, -1, -1, -1), self.task.config.features.augmentation, random)
+        varied = varied.contiguous(memory_format=torch.channels_last)
         return marginal_entropy(self.network.layer(self.network.features(varied).float()))

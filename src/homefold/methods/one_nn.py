@@ -13,6 +13,7 @@ from homefold.errors import ConfigError
 from homefold.features import extract_features
 from homefold.manifold import nearest_index
 from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod, TrainingTask
+from homefold.methods.learner_method import tunable
 from homefold.methods.wrapping import Wrapped, wrapper_info
 from homefold.tiles import apply_in_tiles
 
@@ -31,7 +32,7 @@ class OneNearestNeighbour(TestTimeMethod):
     Null setting: share 0.
     """
 
-    share: float = 1.0  # search: 0.25, 0.5, 1
+    share: float = tunable(1.0, choices=(0.25, 0.5, 1.0))
     """s: weight of the neighbour's label; the rest is the wrapped classifier's."""
 
     def __post_init__(self) -> None:

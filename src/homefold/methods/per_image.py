@@ -38,17 +38,16 @@ class PerImage(Wrapped):
         self._name, self._learning_rate, self._steps = name, learning_rate, steps
 
     @abstractmethod
-    def adapted(self) -> list[torch.Tensor]:
-        """The parameters that change."""
+    def adapted(self, image: torch.Tensor) -> list[torch.Tensor]:
+        """The parameters that change, made to ask for gradients; `image: (1, 3, h, w)` is one to try with."""
 
     @abstractmethod
     def loss(self, image: torch.Tensor, random: torch.Generator) -> torch.Tensor:
         """ℓ of `image: (1, 3, h, w)` in [0, 1]."""
 
     def respond(self, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-        store, parameters = ImageStore(pixels, self.task.device), self.adapted()
-        for parameter in parameters:
-            parameter.requires_grad_(True)
+        store = ImageStore(pixels, self.task.device)
+        parameters = self.adapted(store.batch(torch.tensor([0])))
         before = [parameter.detach().clone() for parameter in parameters]
         features, probabilities = [], []
         try:
@@ -67,9 +66,7 @@ class PerImage(Wrapped):
 
     def _adapt(self, image: torch.Tensor, parameters: list[torch.Tensor], random: torch.Generator) -> None:
         for _ in range(self._steps):
-            gradients = torch.autograd.grad(
-                self.loss(image, random), parameters, allow_unused=True, materialize_grads=True
-            )
+            gradients = torch.autograd.grad(self.loss(image, random), parameters)
             with torch.no_grad():
                 torch._foreach_add_(parameters, gradients, alpha=-self._learning_rate)
 

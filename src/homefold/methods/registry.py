@@ -12,9 +12,11 @@ from homefold.methods.deep_all import DeepAllMethod
 from homefold.methods.home import HomeMethod
 from homefold.methods.memo import Memo
 from homefold.methods.one_nn import OneNearestNeighbour
+from homefold.methods.rotation import Rotation
 from homefold.methods.shot_im import ShotIM
 from homefold.methods.t3a import T3A
 from homefold.methods.tent import Tent
+from homefold.methods.ttt import TestTimeTraining
 
 __all__ = ["find_method", "list_methods", "register_method", "register_test_time_method"]
 
@@ -114,8 +116,11 @@ register_method(
 register_method(HomeMethod(_info("vae", "Full method (VAE)", "Projection onto the manifold of a VAE.")))
 register_method(HomeMethod(_info("gan", "Full method (GAN)", "Projection onto the manifold of a GAN."), manifold="gan"))
 
+register_method(Rotation())
+
 register_test_time_method("1-nn", OneNearestNeighbour)
 register_test_time_method("t3a", T3A)
 register_test_time_method("tent", Tent)
+register_test_time_method("ttt", TestTimeTraining, default="rotation")
 register_test_time_method("shot-im", ShotIM)
 register_test_time_method("memo", Memo)

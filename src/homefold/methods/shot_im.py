@@ -14,6 +14,7 @@ from homefold.features import extract_features
 from homefold.features.batches import ImageStore
 from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod, TrainingTask
 from homefold.methods.entropy import marginal_entropy, prediction_entropy
+from homefold.methods.learner_method import tunable
 from homefold.methods.wrapping import Wrapped, even_batches, wrapper_info
 from homefold.seeding import generator, isolated_seed
 
@@ -42,13 +43,13 @@ class ShotIM(TestTimeMethod):
     Null setting: epochs 0.
     """
 
-    epochs: int = 15  # search: 5 to 30
+    epochs: int = tunable(15, 5, 30)
     """Passes over the target."""
-    learning_rate: float = 1e-3  # search: 1e-4 to 1e-2, logarithmic
+    learning_rate: float = tunable(1e-3, 1e-4, 1e-2, log=True)
     """η."""
-    batch_size: int = 64  # search: 32, 64, 128
+    batch_size: int = tunable(64, choices=(32, 64, 128))
     """b."""
-    diversity: float = 1.0  # search: 0, 0.5, 1
+    diversity: float = tunable(1.0, choices=(0.5, 1.0))
     """Weight of H(p̄)."""
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@ from homefold.errors import ConfigError
 from homefold.features import extract_features
 from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod, TrainingTask
 from homefold.methods.entropy import prediction_entropy
+from homefold.methods.learner_method import tunable
 from homefold.methods.wrapping import Wrapped, even_batches, stream_order, wrapper_info
 
 __all__ = ["T3A", "class_prototypes", "most_confident"]
@@ -29,9 +30,9 @@ class T3A(TestTimeMethod):
     Null setting: supports 0 keeps the layer.
     """
 
-    supports: int = 20  # search: 1, 5, 20, 50, 100
+    supports: int = tunable(20, choices=(1, 5, 20, 50, 100))
     """M: supports kept of each class."""
-    batch_size: int = 64  # search: 1, 32, 64
+    batch_size: int = tunable(64, choices=(1, 32, 64))
     """Target images that arrive together."""
 
     def __post_init__(self) -> None:

@@ -14,6 +14,7 @@ from homefold.errors import ConfigError
 from homefold.features.batches import ImageStore
 from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod, TrainingTask
 from homefold.methods.entropy import prediction_entropy
+from homefold.methods.learner_method import tunable
 from homefold.methods.wrapping import Wrapped, even_batches, stream_order, wrapper_info
 
 __all__ = ["Tent"]
@@ -30,11 +31,11 @@ class Tent(TestTimeMethod):
     normalisation.
     """
 
-    learning_rate: float = 1e-3  # search: 1e-4 to 1e-2, logarithmic
+    learning_rate: float = tunable(1e-3, 1e-4, 1e-2, log=True)
     """Of Adam."""
-    batch_size: int = 64  # search: 32, 64, 128, 200
+    batch_size: int = tunable(64, choices=(32, 64, 128, 200))
     """b: target images that arrive together."""
-    statistics: Literal["batch", "source"] = "batch"  # search: batch
+    statistics: Literal["batch", "source"] = tunable("batch", choices=("batch",))
     """Normalise by the batch's own mean and variance, or by those of the training."""
 
     def __post_init__(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from abc import abstractmethod
 from dataclasses import replace
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from homefold.errors import ConfigError
 from homefold.evaluation.stage_store import Stage
@@ -24,7 +24,7 @@ from homefold.methods.base import (
 )
 from homefold.seeding import generator
 
-__all__ = ["Wrapped", "copy_of_network", "even_batches", "stream_order", "wrapper_info"]
+__all__ = ["Wrapped", "even_batches", "network_of", "reached_parameters", "stream_order", "wrapper_info"]
 
 
 def wrapper_info(own: MethodInfo, base: MethodInfo) -> MethodInfo:
@@ -39,8 +39,14 @@ def wrapper_info(own: MethodInfo, base: MethodInfo) -> MethodInfo:
     )
 
 
-def copy_of_network(name: str, trained: TrainedMethod, base: str) -> ClassifierNetwork:
-    """A frozen copy of the network of `trained`, in eval mode, for the test-time method `name` to change."""
+def network_of(trained: TrainedMethod, base: str, name: str) -> ClassifierNetwork:
+    """The network of `trained`, a copy, frozen and in eval mode, for the test-time method `name` to change.
+
+    Args:
+        trained: the wrapped method.
+        base: its name.
+        name: of the test-time method.
+    """
     network = trained.classifier_network()
     if network is None:
         raise ConfigError(
@@ -48,8 +54,21 @@ def copy_of_network(name: str, trained: TrainedMethod, base: str) -> ClassifierN
             f"do can be wrapped: deep-all, rotation, vae, gan, nearest and their ablations, and every other "
             f"training-time method whose classifier_network is not None; test-time methods cannot."
         )
-    features, layer = (copy.deepcopy(part).eval().requires_grad_(False) for part in (network.features, network.layer))
-    return ClassifierNetwork(features, layer)
+    return network.eval().requires_grad_(False)
+
+
+def reached_parameters(features: nn.Module, images: torch.Tensor) -> list[torch.Tensor]:
+    """The parameters that z depends on; a learner may hold others, such as heads that serve its training only.
+
+    Args:
+        features: images to z; its parameters are left in need of gradients where they are reached.
+        images: `(n, 3, h, w)` to try it with.
+    """
+    parameters: list[torch.Tensor] = list(features.requires_grad_(True).parameters())
+    gradients = torch.autograd.grad(features(images).sum(), parameters, allow_unused=True)
+    features.requires_grad_(False)
+    reached = [p for p, gradient in zip(parameters, gradients, strict=True) if gradient is not None]
+    return [parameter.requires_grad_(True) for parameter in reached]
 
 
 def stream_order(n: int, seed: int) -> torch.Tensor:
@@ -78,7 +97,7 @@ class Wrapped(TrainedMethod):
 
     def __init__(self, name: str, base: str, trained: TrainedMethod, task: TrainingTask) -> None:
         self.trained, self.task = trained, task
-        self.network = copy_of_network(name, trained, base)
+        self.network = network_of(trained, base, name)
 
     @abstractmethod
     def respond(self, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,0 +1,354 @@
+"""The training loop that stage 1 and every training-time method share: epochs, selection, checkpoints."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.func import functional_call
+
+from homefold.data.augmentation import augment_batch
+from homefold.data.dataset import DomainDataset
+from homefold.device import autocast, resolve_precision
+from homefold.errors import TrainingDivergedError
+from homefold.features.averaging import WeightAverage
+from homefold.features.batches import ImageStore
+from homefold.features.collapse import FeatureSpread, feature_spread, require_spread
+from homefold.features.config import FeatureConfig
+from homefold.features.sampling import epoch_batches
+from homefold.features.schedule import learning_rate_factor
+from homefold.files import read_state, write_state
+from homefold.progress import ProgressReporter, SilentReporter
+from homefold.seeding import generator, isolated_seed
+
+__all__ = ["Batch", "ParameterGroup", "TrainingImages", "TrainingRun", "complete_run"]
+
+_LARGEST_VALIDATION_BATCH = 2048
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """One step's images, all on the device.
+
+    Args:
+        images: `(n, 3, h, w)` floats in [0, 1], augmented.
+        labels: `(n,)` classes.
+        domains: `(n,)` source domains, from 0.
+        rows: `(n,)` which training images they are, from 0; see `TrainingImages`.
+        step: how many steps came before, over all epochs.
+        steps: how many the whole training has.
+    """
+
+    images: torch.Tensor
+    labels: torch.Tensor
+    domains: torch.Tensor
+    rows: torch.Tensor
+    step: int = 0
+    steps: int = 1
+
+    @property
+    def progress(self) -> float:
+        """Share of the training that is over, from 0 to below 1."""
+        return self.step / self.steps
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+
+class TrainingImages:
+    """All images that are trained on, without augmentation, for what looks at them between epochs.
+
+    Args:
+        store: all source images.
+        indices: `(n,)` those that are trained on; row i of this class is the image at `indices[i]`.
+        labels: `(n,)` classes, on the device.
+        domains: `(n,)` source domains, on the device.
+    """
+
+    def __init__(self, store: ImageStore, indices: torch.Tensor, labels: torch.Tensor, domains: torch.Tensor) -> None:
+        self._store, self._indices = store, indices
+        self.labels, self.domains = labels, domains
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def batch(self, rows: torch.Tensor) -> torch.Tensor:
+        """`(b, 3, h, w)` floats in [0, 1] of the training images `rows: (b,)`."""
+        return self._store.batch(self._indices[rows.to(self._indices.device)])
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterGroup:
+    """Parameters that learn at `rate` times the configured learning rate."""
+
+    parameters: list[nn.Parameter]
+    rate: float = 1.0
+
+
+class TrainingRun(ABC):
+    """The state of one training between two epochs, and how an epoch changes it.
+
+    Args:
+        config: every setting.
+        net: what is trained, averaged and selected.
+        objective: what is trained and selected along with it but not averaged.
+        dataset: source domains only.
+        train: indices to train on.
+        held_out: indices to select on.
+        seed: of order, augmentation and whatever is drawn in a step.
+        device: where to train.
+    """
+
+    net: nn.Module
+    objective: nn.Module
+
+    def __init__(
+        self,
+        config: FeatureConfig,
+        net: nn.Module,
+        objective: nn.Module,
+        dataset: DomainDataset,
+        train: np.ndarray,
+        held_out: np.ndarray,
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        self.config, self.seed, self.device = config, seed, device
+        self.net = net.to(device).to(memory_format=torch.channels_last)
+        self.objective = objective.to(device)
+        self.store = ImageStore(dataset.images, device)
+        self.labels = torch.from_numpy(dataset.labels)
+        self.domains = torch.from_numpy(dataset.domains)
+        self.train_indices = torch.from_numpy(train)
+        self.training_images = TrainingImages(
+            self.store,
+            self.train_indices,
+            self.labels[self.train_indices].to(device),
+            self.domains[self.train_indices].to(device),
+        )
+        # Shuffled once: where pairs are compared in parts, each part then holds every domain and class.
+        shuffle = torch.randperm(len(held_out), generator=generator(seed, "held out"))
+        self.held_out_indices = torch.from_numpy(held_out)[shuffle]
+        self.num_classes = len(dataset.class_names)
+        self.dtype = resolve_precision(config.precision, device)
+        groups = self.parameter_groups()
+        self.rates = [group.rate for group in groups]
+        self.optimizer = torch.optim.SGD(
+            [{"params": group.parameters} for group in groups],
+            lr=config.learning_rate,
+            momentum=config.momentum,
+            nesterov=config.momentum > 0,
+            weight_decay=config.weight_decay,
+        )
+        self.scaler = torch.amp.GradScaler(device.type, enabled=self.dtype == torch.float16)
+        self.average = WeightAverage(self.net)
+        self.epoch = 0
+        self.best_epoch = 0
+        self.best_value = float("inf")
+        self.best_net: dict[str, torch.Tensor] = {}
+        self.best_objective: dict[str, torch.Tensor] = {}
+        self.history: list[dict[str, float]] = []
+
+    def parameter_groups(self) -> list[ParameterGroup]:
+        """What SGD changes."""
+        return [ParameterGroup([*self.net.parameters(), *self.objective.parameters()])]
+
+    def epoch_start(self) -> None:  # noqa: B027 - most trainings have nothing to do there
+        """Called before each epoch, with the network in training mode."""
+
+    @abstractmethod
+    def batch_loss(self, batch: Batch) -> torch.Tensor:
+        """What a step minimises, called under autocast."""
+
+    @abstractmethod
+    def criterion(self, z: torch.Tensor, scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """What selection minimises, from what `held_out` gave."""
+
+    def held_out(self, output: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """The network's output for held-out images as features `(n, d)` and what `criterion` scores."""
+        z = output.float()
+        return z, z
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `restore` needs to go on as if nothing had happened."""
+        return {
+            "epoch": self.epoch,
+            "net": self.net.state_dict(),
+            "objective": self.objective.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scaler": self.scaler.state_dict(),
+            "average": self.average.state_dict(),
+            "best_epoch": self.best_epoch,
+            "best_value": self.best_value,
+            "best_net": self.best_net,
+            "best_objective": self.best_objective,
+            "history": self.history,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` returned."""
+        self.net.load_state_dict(state["net"])
+        self.objective.load_state_dict(state["objective"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.scaler.load_state_dict(state["scaler"])
+        self.average.load_state_dict(state["average"])
+        self.epoch, self.best_epoch, self.best_value = state["epoch"], state["best_epoch"], state["best_value"]
+        self.best_net = {key: value.to(self.device) for key, value in state["best_net"].items()}
+        self.best_objective = {key: value.to(self.device) for key, value in state["best_objective"].items()}
+        self.history = list(state["history"])
+
+    def train_epoch(self, checkpoint: Path | None) -> dict[str, float]:
+        """One pass over the training images, its validation, and the selection."""
+        config = self.config
+        order = epoch_batches(
+            self.labels[self.train_indices],
+            self.domains[self.train_indices],
+            config.batch_size,
+            config.sampling,
+            generator(self.seed, "order", self.epoch),
+        )
+        augmentation = generator(self.seed, "augmentation", self.epoch, device=self.device)
+        losses = torch.empty(len(order), device=self.device)
+        # Both copies once an epoch: a step that moves its indices to the device would wait for it.
+        rows, indices = order.to(self.device), self.train_indices[order].to(self.store.place)
+        self.net.train()
+        with isolated_seed(self.seed, "epoch", self.epoch, device=self.device):
+            self.epoch_start()
+            for step in range(len(order)):
+                losses[step] = self._train_step(
+                    self.epoch * len(order) + step, config.epochs * len(order), rows[step], indices[step], augmentation
+                )
+        self._require_finite(losses, checkpoint)
+        self.epoch += 1
+        if config.average_from < 1 and self.epoch > config.average_from * config.epochs:
+            self.average.update()
+        value = self._validate(checkpoint)
+        if config.select == "last" or self.average.count == 1 or value < self.best_value:
+            # The first averaged weights start a new competition: raw and averaged states are not compared.
+            self.best_value, self.best_epoch = value, self.epoch
+            self.best_net = {key: item.detach().clone() for key, item in self._candidate().items()}
+            self.best_objective = {key: item.detach().clone() for key, item in self.objective.state_dict().items()}
+        figures = {"epoch": float(self.epoch), "loss": float(losses.mean()), "held_out_loss": value}
+        self.history.append(figures)
+        return figures
+
+    def _train_step(
+        self, step: int, total: int, rows: torch.Tensor, indices: torch.Tensor, augmentation: torch.Generator
+    ) -> torch.Tensor:
+        config = self.config
+        factor = learning_rate_factor(config.schedule, step, total, milestones=config.milestones, decay=config.decay)
+        for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
+            group["lr"] = config.learning_rate * factor * rate
+        batch = Batch(
+            images=augment_batch(self.store.batch(indices), config.augmentation, augmentation),
+            labels=self.training_images.labels[rows],
+            domains=self.training_images.domains[rows],
+            rows=rows,
+            step=step,
+            steps=total,
+        )
+        with autocast(self.device, self.dtype):
+            loss = self.batch_loss(batch)
+        self.optimizer.zero_grad(set_to_none=True)
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        return loss.detach()
+
+    def _candidate(self) -> dict[str, torch.Tensor]:
+        return self.average.mean if self.average.count else self.net.state_dict()
+
+    def _held_out(self, state: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        self.net.eval()
+        with torch.no_grad():
+            parts = [
+                self.held_out(functional_call(self.net, state, (self.store.batch(chunk),)))
+                for chunk in self.held_out_indices.split(self.config.batch_size)
+            ]
+        return torch.cat([z for z, _ in parts]), torch.cat([scores for _, scores in parts])
+
+    def _validate(self, checkpoint: Path | None) -> float:
+        """The criterion on the held-out images; ends the run when their features have collapsed."""
+        z, scores = self._held_out(self._candidate())
+        labels = self.labels[self.held_out_indices].to(self.device)
+        if not torch.isfinite(z).all():
+            where = f"the features of the held-out images are not finite after epoch {self.epoch}"
+            raise TrainingDivergedError(self._diverged(where, checkpoint))
+        require_spread(feature_spread(z[:_LARGEST_VALIDATION_BATCH], labels[:_LARGEST_VALIDATION_BATCH]), self.epoch)
+        parts = zip(*(item.split(_LARGEST_VALIDATION_BATCH) for item in (z, scores, labels)), strict=True)
+        with torch.no_grad():
+            values = [len(y) * self.criterion(part, score, y) for part, score, y in parts]
+        return float(torch.stack(values).sum() / len(z))
+
+    def _require_finite(self, losses: torch.Tensor, checkpoint: Path | None) -> None:
+        bad = torch.nonzero(~torch.isfinite(losses)).flatten()
+        if len(bad):
+            where = f"the loss became {float(losses[bad[0]])} at epoch {self.epoch + 1}, step {int(bad[0]) + 1}"
+            raise TrainingDivergedError(self._diverged(f"{where} of {len(losses)}", checkpoint))
+
+    def _diverged(self, what: str, checkpoint: Path | None) -> str:
+        kept = ""
+        if checkpoint is not None and checkpoint.exists():
+            kept = (
+                f" The last good state stays in {checkpoint}; other settings start anew once {checkpoint.parent} is "
+                f"deleted."
+            )
+        return (
+            f"training diverged: {what}. Lower --learning-rate (it was {self.config.learning_rate}), or choose "
+            f"--features.precision float32.{kept}"
+        )
+
+    def put_back_best(self) -> FeatureSpread:
+        """Put the selected state into the network, and say how its held-out features lie."""
+        self.net.load_state_dict(self.best_net)
+        self.objective.load_state_dict(self.best_objective)
+        self.net.eval()
+        self.objective.eval()
+        z = self._held_out(self.net.state_dict())[0][:_LARGEST_VALIDATION_BATCH]
+        return feature_spread(z, self.held_out_labels().to(self.device))
+
+    def held_out_labels(self) -> torch.Tensor:
+        """Classes of the held-out images that the report looks at."""
+        return self.labels[self.held_out_indices][:_LARGEST_VALIDATION_BATCH]
+
+
+def complete_run(
+    run: TrainingRun,
+    *,
+    checkpoint: Path | None = None,
+    reporter: ProgressReporter | None = None,
+    on_epoch: Callable[[dict[str, float]], None] | None = None,
+    title: str = "Features",
+) -> None:
+    """Train `run` to its last epoch, from its checkpoint if there is one.
+
+    Args:
+        run: before its first epoch.
+        checkpoint: file to keep the state in after an epoch; read first if it exists.
+        reporter: shows a bar.
+        on_epoch: called with each finished epoch's figures.
+        title: of the bar.
+    """
+    config = run.config
+    if checkpoint is not None and checkpoint.exists():
+        run.restore(read_state(checkpoint))
+    reporter = reporter or SilentReporter()
+    last_written = time.monotonic()
+    with reporter.task(title, total=config.epochs) as bar:
+        bar.advance(run.epoch)
+        while run.epoch < config.epochs:
+            figures = run.train_epoch(checkpoint)
+            bar.advance(1, loss=figures["loss"], held_out=figures["held_out_loss"])
+            if on_epoch:
+                on_epoch(figures)
+            due = time.monotonic() - last_written >= config.checkpoint_seconds
+            if checkpoint is not None and (due or run.epoch == config.epochs):
+                write_state(checkpoint, run.state())
+                last_written = time.monotonic()

@@ -1,0 +1,64 @@
+"""Small trainings that the tests of all methods share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from homefold.config import HomefoldConfig, preset_config
+from homefold.data import DomainDataset
+from homefold.evaluation.stage_store import StageStore
+from homefold.features import build_feature_net
+from homefold.methods import Batch, LearningTask, Method, TaskKey, TrainingTask
+
+QUICK = {"features__epochs": 6, "features__batch_size": 32, "features__feature_dim": 32}
+
+
+@pytest.fixture(scope="session")
+def source(few_digits: DomainDataset) -> DomainDataset:
+    """Three source domains; `street` is never seen."""
+    return few_digits.without("street")
+
+
+@pytest.fixture
+def task_for(source: DomainDataset, tmp_path: Path) -> Callable[..., TrainingTask]:
+    """The task of training a method on the source in seconds."""
+
+    def task(method: Method, adapt: DomainDataset | None = None, **settings: object) -> TrainingTask:
+        config: HomefoldConfig = preset_config("small", **{**QUICK, **settings})
+        return TrainingTask(
+            key=TaskKey("source", method.configure(config, "quick"), "few" if adapt is not None else ""),
+            source=source,
+            device=torch.device("cpu"),
+            stages=StageStore(tmp_path / "stages"),
+            adapt=adapt,
+        )
+
+    return task
+
+
+@pytest.fixture
+def batch(source: DomainDataset) -> Batch:
+    """Eight images of every domain and class of the source, in float."""
+    rows = torch.arange(0, len(source), 3)
+    images = torch.from_numpy(source.images)[rows].permute(0, 3, 1, 2).float() / 255
+    labels, domains = torch.from_numpy(source.labels)[rows], torch.from_numpy(source.domains)[rows]
+    return Batch(images, labels, domains, rows, step=5, steps=10)
+
+
+@pytest.fixture
+def build(source: DomainDataset) -> Callable[..., torch.nn.Module]:
+    """A method's learner before training, in training mode."""
+
+    def learner(method, *, backbone: str = "digits-bn", **settings: object) -> torch.nn.Module:
+        config = preset_config("small", features__backbone=backbone, features__feature_dim=32).features
+        net = build_feature_net(replace(config, **settings), (32, 32), normalisation="half", seed=0, pretrained=True)
+        task = LearningTask(num_classes=3, num_domains=3, num_images=len(source), image_size=(32, 32), seed=0)
+        torch.manual_seed(0)
+        return method.learner(net, task).train()
+
+    return learner

@@ -1,0 +1,220 @@
+"""The core that training-time methods share: by default it is Deep All, and it resumes and adapts like it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+
+from homefold.errors import ConfigError
+from homefold.features import build_backbone
+from homefold.features.loop import TrainingRun
+from homefold.features.network import FeatureNet
+from homefold.features.stage_maps import features_from_map, stage_maps
+from homefold.methods import (
+    Batch,
+    ImageSet,
+    Learner,
+    LearnerMethod,
+    MethodInfo,
+    ParameterGroup,
+    find_method,
+    reverse_gradient,
+    tunable,
+)
+
+
+@dataclass(frozen=True)
+class Plain(LearnerMethod):
+    """Deep All as a learner."""
+
+    about = MethodInfo("plain", "Plain", 2020, False, False, True, "made up", "Cross entropy.")
+    weight: float = tunable(1.0, 0.1, 10, log=True)
+
+    def learner(self, net, task):
+        return Learner(net, task)
+
+
+def same_bytes(left, right):
+    return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
+
+
+def test_the_default_learner_is_deep_all_to_the_byte(task_for, few_digits):
+    plain, deep_all = Plain(), find_method("deep-all")
+    learned, known = plain.train(task_for(plain)), deep_all.train(task_for(deep_all))
+    assert same_bytes(learned.learner.net.state_dict(), known.net.state_dict())
+    assert same_bytes(learned.layer.state_dict(), known.layer.state_dict())
+    assert learned.facts() == known.facts()
+    street = ImageSet(few_digits.only("street").images, "street")
+    answers = learned.answer(street).predictions.probabilities
+    assert np.array_equal(answers, known.answer(street).predictions.probabilities)
+
+
+def test_a_trained_learner_is_found_again_and_other_settings_are_not(task_for):
+    task = task_for(Plain())
+    first = Plain().train(task).stages
+    assert first[0].made_now
+    assert not Plain().train(task).stages[0].made_now
+    assert Plain().planned_stages(task.key) == (first[0].id,)
+    assert Plain(weight=2.0).planned_stages(task.key) != (first[0].id,)
+
+
+def test_few_shot_adaptation_goes_on_with_the_trained_learner(task_for, few_digits):
+    few = few_digits.only("street").subset(range(0, 72, 3))
+    task = task_for(Plain(), adapt=few)
+    before, after = Plain().train(task).stages
+    assert Plain().planned_stages(task.key) == (before.id, after.id)
+    assert after.state["report"]["history"][-1]["loss"] < after.state["report"]["history"][0]["loss"]
+    images = torch.from_numpy(few.images).permute(0, 3, 1, 2).float() / 255
+    losses = []
+    for stage in (before, after):
+        learner = Plain().train(task).learner
+        learner.load_state_dict(stage.state["learner"])
+        losses.append(float(learner.cross_entropy(learner.logits(images), torch.from_numpy(few.labels))))
+    assert losses[1] < losses[0]
+
+
+@dataclass(frozen=True)
+class Counting(LearnerMethod):
+    """Keeps a buffer that every step and every epoch changes, and draws a random number in each step."""
+
+    about = MethodInfo("counting", "Counting", 2020, False, False, True, "made up", "Counts.")
+
+    def learner(self, net, task):
+        return _CountingLearner(net, task)
+
+
+class _CountingLearner(Learner):
+    def __init__(self, net, task):
+        super().__init__(net, task)
+        self.register_buffer("seen", torch.zeros(task.num_images))
+        self.register_buffer("drawn", torch.zeros(()))
+        self.own = torch.nn.Linear(2, 2)
+
+    def epoch_start(self, epoch, images):
+        assert len(images) == self.task.num_images
+        assert images.batch(torch.tensor([0, 1])).shape == (2, 3, 32, 32)
+        self.drawn += 100 * epoch
+
+    def loss(self, batch):
+        self.seen[batch.rows] += 1
+        self.drawn += torch.rand(())
+        return super().loss(batch) + 0.01 * self.own.weight.square().sum()
+
+    def parameter_groups(self):
+        own = list(self.own.parameters())
+        ids = {id(parameter) for parameter in own}
+        rest = [parameter for parameter in self.parameters() if id(parameter) not in ids]
+        return [ParameterGroup(rest), ParameterGroup(own, rate=0.0)]
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: nothing catches it."""
+
+
+def test_a_killed_training_goes_on_to_the_same_bytes_with_its_own_buffers(task_for, monkeypatch, tmp_path):
+    method = Counting()
+    whole = method.train(task_for(method, features__select="last")).stages[0].state["learner"]
+    batches = int(whole["seen"].sum()) // 32
+    assert int(whole["seen"].max()) <= 6
+    assert batches == 6 * (len(whole["seen"]) // 32)
+    assert 1500 < float(whole["drawn"]) < 1500 + batches
+    task = task_for(method, features__select="last", features__checkpoint_seconds=0.0)
+    task = type(task)(task.key, task.source, task.device, type(task.stages)(tmp_path / "elsewhere"))
+    trained = TrainingRun.train_epoch
+
+    def die_in_the_fourth(run, checkpoint):
+        if run.epoch == 3:
+            raise Killed
+        return trained(run, checkpoint)
+
+    monkeypatch.setattr(TrainingRun, "train_epoch", die_in_the_fourth)
+    with pytest.raises(Killed):
+        method.train(task)
+    monkeypatch.setattr(TrainingRun, "train_epoch", trained)
+    assert same_bytes(whole, method.train(task).stages[0].state["learner"])
+
+
+def test_a_group_learns_at_its_own_rate(task_for):
+    method = Counting()
+    task = task_for(method)
+    learner = method.train(task).learner
+    with torch.random.fork_rng():
+        from homefold.seeding import isolated_seed
+
+        with isolated_seed(0, "learner"):
+            start = torch.nn.Linear(2, 2)
+    assert torch.equal(learner.own.weight, start.weight), "at rate zero it stays where the seed put it"
+
+
+def test_the_classifier_network_is_a_copy_that_answers_the_same(task_for, few_digits):
+    street = few_digits.only("street").images
+    images = torch.from_numpy(street).permute(0, 3, 1, 2).float() / 255
+    for method in (Plain(), find_method("deep-all")):
+        trained = method.train(task_for(method))
+        network = trained.classifier_network()
+        before = trained.answer(ImageSet(street, "street")).predictions.probabilities
+        assert np.allclose(torch.softmax(network(images), dim=1).numpy(), before, atol=1e-5)
+        assert not any(parameter.requires_grad for parameter in network.parameters())
+        for parameter in network.parameters():
+            parameter.add_(1)
+        again = trained.classifier_network()
+        assert np.allclose(torch.softmax(again(images), dim=1).numpy(), before, atol=1e-5)
+    home = find_method("without-projection")
+    assert home.info.name == "without-projection"
+
+
+@pytest.mark.parametrize(
+    ("backbone", "size", "shapes"),
+    [
+        ("digits", 32, [(64, 16, 16), (64, 8, 8), (64, 4, 4), (64, 2, 2)]),
+        ("digits-bn", 32, [(64, 16, 16), (64, 8, 8), (64, 4, 4), (64, 2, 2)]),
+        ("wrn-16-4", 32, [(64, 32, 32), (128, 16, 16), (256, 8, 8)]),
+        ("resnet18", 64, [(64, 16, 16), (128, 8, 8), (256, 4, 4), (512, 2, 2)]),
+        ("alexnet", 64, [(64, 7, 7), (192, 3, 3), (256, 1, 1)]),
+        ("timm:resnet18", 64, [(64, 16, 16), (128, 8, 8), (256, 4, 4), (512, 2, 2)]),
+    ],
+)
+def test_the_stages_of_a_backbone_add_up_to_it(backbone, size, shapes):
+    torch.manual_seed(0)
+    net = FeatureNet(build_backbone(backbone), (size, size), head="linear", feature_dim=16).eval()
+    names = list(net.state_dict())
+    images = torch.rand(2, 3, size, size)
+    with torch.no_grad():
+        maps = stage_maps(net, images)
+        assert [tuple(item.shape[1:]) for item in maps] == shapes
+        assert torch.equal(features_from_map(net, maps[-1]), net(images))
+    assert list(net.state_dict()) == names
+
+
+def test_a_network_that_shows_no_maps_is_refused_with_a_sentence():
+    net = FeatureNet(torch.nn.Flatten(), (4, 4), head="linear", feature_dim=4)
+    with pytest.raises(ConfigError, match="a Flatten does not show them; choose a resnet"):
+        stage_maps(net, torch.zeros(1, 3, 4, 4))
+
+
+def test_a_reversed_gradient_is_the_other_way_round():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    y = reverse_gradient(x, 0.5)
+    assert torch.equal(y, x)
+    (3 * y).sum().backward()
+    assert x.grad.tolist() == [-1.5, -1.5]
+
+
+def test_a_setting_that_makes_no_sense_is_refused():
+    for value in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ConfigError, match=r"weight of plain must be zero or a positive number"):
+            Plain(weight=value)
+
+
+def test_search_ranges_stand_beside_the_defaults():
+    space = Plain.search_space()
+    assert list(space) == ["weight"]
+    assert (space["weight"].low, space["weight"].high, space["weight"].log) == (0.1, 10, True)
+
+
+def test_progress_is_the_share_of_steps_that_are_over(batch: Batch):
+    assert batch.progress == 0.5
+    assert len(batch) == 72
