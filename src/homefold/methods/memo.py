@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import torch
 
-from homefold.data.augmentation import augment_batch
 from homefold.errors import ConfigError
 from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod, TrainingTask
 from homefold.methods.entropy import marginal_entropy
@@ -62,14 +61,12 @@ class Memo(TestTimeMethod):
 class _Agreed(PerImage):
     def __init__(self, method: Memo, trained: TrainedMethod, task: TrainingTask) -> None:
         base = method.base.info.name
-        super().__init__("memo", base, trained, task, learning_rate=method.learning_rate, steps=method.steps)
-        self._copies = method.copies
+        rate, steps, copies = method.learning_rate, method.steps, method.copies
+        super().__init__("memo", base, trained, task, learning_rate=rate, steps=steps, copies=copies)
 
     def adapted(self, image: torch.Tensor) -> list[torch.Tensor]:
         layer = self.network.layer.requires_grad_(True)
         return [*reached_parameters(self.network.features, image), *layer.parameters()]
 
-    def loss(self, image: torch.Tensor, random: torch.Generator) -> torch.Tensor:
-        varied = augment_batch(image.expand(self._copies, -1, -1, -1), self.task.config.features.augmentation, random)
-        varied = varied.contiguous(memory_format=torch.channels_last)
+    def loss(self, varied: torch.Tensor) -> torch.Tensor:
         return marginal_entropy(self.network.layer(self.network.features(varied).float()))

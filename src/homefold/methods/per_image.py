@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
+from collections.abc import Iterable
 
 import numpy as np
 import torch
 
+from homefold.data.augmentation import augment_batch
 from homefold.features.batches import ImageStore
 from homefold.methods.base import TrainedMethod, TrainingTask
 from homefold.methods.wrapping import Wrapped
@@ -17,10 +19,11 @@ __all__ = ["PerImage"]
 
 
 class PerImage(Wrapped):
-    """θ_x = θ after some steps of θ ← θ − η ∇ℓ(x; θ); the answer for x is p(· | x; θ_x), and θ is as before.
+    """θ_x = θ after some steps of θ ← θ − η ∇ℓ(a(x); θ); the answer for x is p(· | x; θ_x), and θ is as before.
 
-    What is random about an image follows from its own pixels and the seed, so an answer depends on nothing else. All
-    work stays on the device until the last image is done.
+    a(x) are copies of the image, varied as the training images were. What is random about them follows from the
+    image's own pixels and the seed, so an answer depends on nothing else. All work stays on the device until the last
+    image is done.
 
     Args:
         name: of the test-time method.
@@ -29,21 +32,30 @@ class PerImage(Wrapped):
         task: what it was trained on.
         learning_rate: η.
         steps: for each image.
+        copies: of the image, new ones in every step.
     """
 
     def __init__(
-        self, name: str, base: str, trained: TrainedMethod, task: TrainingTask, *, learning_rate: float, steps: int
+        self,
+        name: str,
+        base: str,
+        trained: TrainedMethod,
+        task: TrainingTask,
+        *,
+        learning_rate: float,
+        steps: int,
+        copies: int,
     ) -> None:
         super().__init__(name, base, trained, task)
-        self._name, self._learning_rate, self._steps = name, learning_rate, steps
+        self._name, self._learning_rate, self._steps, self._copies = name, learning_rate, steps, copies
 
     @abstractmethod
     def adapted(self, image: torch.Tensor) -> list[torch.Tensor]:
         """The parameters that change, made to ask for gradients; `image: (1, 3, h, w)` is one to try with."""
 
     @abstractmethod
-    def loss(self, image: torch.Tensor, random: torch.Generator) -> torch.Tensor:
-        """ℓ of `image: (1, 3, h, w)` in [0, 1]."""
+    def loss(self, varied: torch.Tensor) -> torch.Tensor:
+        """ℓ of the copies `varied: (copies, 3, h, w)` of an image, channels last."""
 
     def respond(self, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
         store = ImageStore(pixels, self.task.device)
@@ -53,7 +65,10 @@ class PerImage(Wrapped):
         try:
             for index in range(len(pixels)):
                 image = store.batch(torch.tensor([index]))
-                self._adapt(image, parameters, self._random(pixels[index]))
+                for varied in self._varied(image, pixels[index]):
+                    gradients = torch.autograd.grad(self.loss(varied), parameters)
+                    with torch.no_grad():
+                        torch._foreach_add_(parameters, gradients, alpha=-self._learning_rate)
                 with torch.no_grad():
                     z = self.network.features(image).float()
                     features.append(z)
@@ -64,12 +79,10 @@ class PerImage(Wrapped):
                 torch._foreach_copy_(parameters, before)
         return torch.cat(features), torch.cat(probabilities)
 
-    def _adapt(self, image: torch.Tensor, parameters: list[torch.Tensor], random: torch.Generator) -> None:
-        for _ in range(self._steps):
-            gradients = torch.autograd.grad(self.loss(image, random), parameters)
-            with torch.no_grad():
-                torch._foreach_add_(parameters, gradients, alpha=-self._learning_rate)
-
-    def _random(self, pixels: np.ndarray) -> torch.Generator:
+    def _varied(self, image: torch.Tensor, pixels: np.ndarray) -> Iterable[torch.Tensor]:
+        """The copies for each step: all of them varied at once, which costs no more than those of one step."""
         content = hashlib.sha256(np.ascontiguousarray(pixels).data).hexdigest()
-        return generator(self.task.config.seed, self._name, content, device=self.task.device)
+        random = generator(self.task.config.seed, self._name, content, device=self.task.device)
+        copies = image.expand(self._steps * self._copies, -1, -1, -1)
+        varied = augment_batch(copies, self.task.config.features.augmentation, random)
+        return varied.contiguous(memory_format=torch.channels_last).split(self._copies)[: self._steps]

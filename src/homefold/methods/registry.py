@@ -18,7 +18,7 @@ from homefold.methods.t3a import T3A
 from homefold.methods.tent import Tent
 from homefold.methods.ttt import TestTimeTraining
 
-__all__ = ["find_method", "list_methods", "register_method", "register_test_time_method"]
+__all__ = ["find_method", "list_methods", "register_method", "register_test_time_method", "wrapped_by_default"]
 
 _PAPER = "Pandey et al., CVPR 2021"
 
@@ -82,6 +82,11 @@ def list_methods() -> tuple[MethodInfo, ...]:
     """What is registered, in that order; then test-time methods, each on top of the method it wraps by default."""
     wrapped = [replace(wrapper.wrap(_methods[wrapper.default]).info, name=name) for name, wrapper in _wrappers.items()]
     return (*(method.info for method in _methods.values()), *wrapped)
+
+
+def wrapped_by_default() -> dict[str, str]:
+    """By the name of each test-time method the name of the method that it wraps when none is named."""
+    return {name: wrapper.default for name, wrapper in _wrappers.items()}
 
 
 def _info(name: str, title: str, summary: str) -> MethodInfo:

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 from homefold.classifier import ClassifierConfig, build_classifier, fit_classifier
-from homefold.data.augmentation import augment_batch
 from homefold.data.splits import selection_split
 from homefold.device import one_thread
 from homefold.errors import ConfigError
@@ -80,8 +79,8 @@ class TestTimeTraining(TestTimeMethod):
 class _SelfTaught(PerImage):
     def __init__(self, method: TestTimeTraining, trained: TrainedMethod, task: TrainingTask) -> None:
         base = method.base.info.name
-        super().__init__("ttt", base, trained, task, learning_rate=method.learning_rate, steps=method.steps)
-        self._copies = method.copies
+        rate, steps, copies = method.learning_rate, method.steps, method.copies
+        super().__init__("ttt", base, trained, task, learning_rate=rate, steps=steps, copies=copies)
         self._turns = torch.arange(QUARTER_TURNS, device=task.device).repeat_interleave(method.copies)
         self._head_stage: Stage | None = None
         if isinstance(trained, TrainedLearner) and isinstance(trained.learner, RotationLearner):
@@ -105,8 +104,7 @@ class _SelfTaught(PerImage):
     def adapted(self, image: torch.Tensor) -> list[torch.Tensor]:
         return reached_parameters(self.network.features, image)
 
-    def loss(self, image: torch.Tensor, random: torch.Generator) -> torch.Tensor:
-        varied = augment_batch(image.expand(self._copies, -1, -1, -1), self.task.config.features.augmentation, random)
+    def loss(self, varied: torch.Tensor) -> torch.Tensor:
         turned = torch.cat([torch.rot90(varied, quarter, (2, 3)) for quarter in range(QUARTER_TURNS)])
         z = self.network.features(turned.contiguous(memory_format=torch.channels_last))
         return rotation_loss(z, self._head, self._turns)
