@@ -65,6 +65,8 @@ def reached_parameters(features: nn.Module, images: torch.Tensor) -> list[torch.
         images: `(n, 3, h, w)` to try it with.
     """
     parameters: list[torch.Tensor] = list(features.requires_grad_(True).parameters())
+    if not parameters:
+        return []
     gradients = torch.autograd.grad(features(images).sum(), parameters, allow_unused=True)
     features.requires_grad_(False)
     reached = [p for p, gradient in zip(parameters, gradients, strict=True) if gradient is not None]

@@ -41,7 +41,7 @@ def test_it_answers_well_above_chance_for_a_domain_it_has_never_seen(name, finis
     wrapped = finished(BASE[name]).wrapped_by(name, **FAST[name])
     wrapped.reset()
     answers = wrapped.answer(ImageSet(street.images, "street"))
-    assert (answers.predictions.indices == street.labels).mean() > 0.5  # one in three by chance
+    assert (answers.predictions.indices == street.labels).mean() > 0.6  # one in three by chance
     assert answers.predictions.probabilities.sum(axis=1) == pytest.approx(1, abs=1e-5)
     assert answers.features.shape == (len(street), 32)
     assert answers.seconds > 0
@@ -90,7 +90,7 @@ def test_a_stateful_one_remembers_until_it_is_reset(name, finished, street):
 
 def test_the_network_of_the_full_method_answers_as_it_does_without_projection(finished, street):
     for kind, layer in (("linear", nn.Linear), ("hidden", nn.Sequential)):
-        home = finished("without-projection", classifier__kind=kind, classifier__epochs=3)
+        home = finished("without-projection", features__epochs=1, classifier__kind=kind, classifier__epochs=3)
         network = home.trained.classifier_network()
         assert isinstance(network.layer, layer)
         assert ask(home.wrapped_by("memo", learning_rate=0.0, copies=1), street) == pytest.approx(
