@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,7 @@ from torch import nn
 from homefold.data.splits import selection_split
 from homefold.methods import ImageSet
 
-RED, GREEN = [250, 10, 0], [10, 250, 0]
+RED, GREEN, BLUE = [250, 10, 0], [10, 250, 0], [0, 10, 250]
 
 
 def coloured(*colours):
@@ -40,15 +42,22 @@ def test_a_share_leaves_the_rest_to_the_classifier(contrary):
 
 
 def test_held_out_images_are_no_neighbours(toy):
-    colours = [[250, 10 * index, 0] for index in range(10)]
-    base = toy(nn.Flatten(), nn.Linear(3, 10), coloured(*colours, *colours), [*range(10)] * 2)
-    # Two images a class, one of them held out: relabel the held-out ones so that they would be noticed.
-    features = base.task.config.features
-    train, held_out = selection_split(base.task.source, features.held_out, base.task.config.seed)
-    assert len(held_out) == 10
-    neighbours = base.wrapped_by("1-nn")._labels.tolist()
-    assert sorted(neighbours) == [*range(10)]
-    assert neighbours == base.task.source.labels[train].tolist()
+    labels = [0] * 10 + [1] * 10
+    split = toy(nn.Flatten(), nn.Linear(3, 2), None, labels).task
+    _, held_out = selection_split(split.source, split.config.features.held_out, split.config.seed)
+    colours = coloured(*[RED] * 10, *[GREEN] * 10)
+    colours[held_out[0]] = BLUE  # a red one's label, and nearest to the target, but not trained on
+    assert labels[held_out[0]] == 0
+    wrapped = toy(nn.Flatten(), nn.Linear(3, 2), colours, labels).wrapped_by("1-nn")
+    assert wrapped.answer(ImageSet(coloured([0, 60, 250]), "x")).predictions.indices.tolist() == [1]
+
+
+def test_labelled_target_images_of_few_shot_adaptation_are_neighbours(contrary):
+    blue = replace(contrary.task.source.subset([0]), images=coloured(BLUE))
+    few = replace(contrary, task=replace(contrary.task, adapt=blue))
+    target = ImageSet(coloured([0, 60, 250]), "x")
+    assert contrary.wrapped_by("1-nn").answer(target).predictions.indices.tolist() == [1]
+    assert few.wrapped_by("1-nn").answer(target).predictions.indices.tolist() == [0]
 
 
 def test_on_the_metric_features_it_finds_the_neighbour_that_nearest_projects_to(finished, street):
