@@ -43,7 +43,7 @@ def test_every_method_says_what_it_is():
 
 def test_an_unknown_name_lists_what_exists():
     with pytest.raises(
-        ConfigError, match=r"no method 'deepall'; choose among deep-all, .*gan, .*memo.*\. Did you mean deep-all\?"
+        ConfigError, match=r"no method 'deepall'; choose among deep-all, .*gan.*\. Did you mean deep-all\?"
     ):
         find_method("deepall")
 

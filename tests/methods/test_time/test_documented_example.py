@@ -26,14 +26,14 @@ def example(monkeypatch):
     del registry._wrappers["mirror"]
 
 
-def test_it_is_about_thirty_lines_and_wraps_any_method(example, finished, street):
+def test_it_is_about_thirty_lines_and_wraps_any_method(example, finished, scan):
     code = [line for line in example.splitlines() if line.strip() and not line.startswith(("from", "import"))]
     assert 20 <= len(code) <= 32
     assert find_method("mirror+vae").info.name == "mirror+vae"
-    base, target = finished("deep-all"), ImageSet(street.images, "street")
+    base, target = finished("deep-all"), ImageSet(scan.images, "scan")
     plain = base.trained.answer(target).predictions
     null = base.wrapped_by("mirror", weight=0.0).answer(target).predictions
     assert null.probabilities == pytest.approx(plain.probabilities, abs=1e-5)
-    mirrored = ImageSet(np.ascontiguousarray(street.images[:, :, ::-1]), "mirrored")
+    mirrored = ImageSet(np.ascontiguousarray(scan.images[:, :, ::-1]), "mirrored")
     mean = (plain.probabilities + base.trained.answer(mirrored).predictions.probabilities) / 2
     assert base.wrapped_by("mirror").answer(target).predictions.probabilities == pytest.approx(mean, abs=1e-5)

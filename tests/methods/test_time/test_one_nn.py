@@ -60,11 +60,11 @@ def test_labelled_target_images_of_few_shot_adaptation_are_neighbours(contrary):
     assert few.wrapped_by("1-nn").answer(target).predictions.indices.tolist() == [0]
 
 
-def test_on_the_metric_features_it_finds_the_neighbour_that_nearest_projects_to(finished, street):
+def test_on_the_metric_features_it_finds_the_neighbour_that_nearest_projects_to(finished, scan):
     settings = {"features__epochs": 1, "classifier__epochs": 3}
     nearest, plain = finished("nearest", **settings), finished("without-projection", **settings)
-    projected = nearest.trained.answer(ImageSet(street.images, "street")).projected
+    projected = nearest.trained.answer(ImageSet(scan.images, "scan")).projected
     bank, labels = (getattr(plain.wrapped_by("1-nn"), name) for name in ("_bank", "_labels"))
-    answers = plain.wrapped_by("1-nn").answer(ImageSet(street.images, "street"))
+    answers = plain.wrapped_by("1-nn").answer(ImageSet(scan.images, "scan"))
     found = torch.cdist(projected, bank).argmin(dim=1)
     assert answers.predictions.indices.tolist() == labels[found].tolist()

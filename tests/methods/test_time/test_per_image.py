@@ -56,7 +56,7 @@ def test_ttt_steps_down_the_loss_of_telling_four_turns(toy):
     assert found == pytest.approx(softmax(layer @ (shared - RATE * slope) @ turns[0]), abs=1e-5)
 
 
-def test_ttt_takes_the_head_that_was_trained_along(finished, street):
+def test_ttt_takes_the_head_that_was_trained_along(finished, scan):
     base = finished("rotation")
     assert isinstance(base.trained.learner, RotationLearner)
     ttt = base.wrapped_by("ttt")
@@ -75,7 +75,7 @@ def test_for_any_other_method_a_head_is_trained_as_a_stage(finished):
     assert not method.wrap(base.trained, base.task).stages[1].made_now
 
 
-def test_only_parameters_that_the_feature_depends_on_are_changed(finished, street):
+def test_only_parameters_that_the_feature_depends_on_are_changed(finished, scan):
     ttt, memo = finished("rotation").wrapped_by("ttt"), finished("rotation").wrapped_by("memo")
     image = torch.rand(1, 3, 32, 32)
     learner = ttt.network.features.learner

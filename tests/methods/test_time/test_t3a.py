@@ -7,6 +7,8 @@ import math
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 from homefold.errors import ConfigError
@@ -74,3 +76,15 @@ def test_it_needs_a_linear_layer(toy):
     hidden = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
     with pytest.raises(ConfigError, match=r"t3a replaces the weights of a linear layer.*classifier\.kind=linear"):
         toy(nn.Flatten(), hidden).wrapped_by("t3a")
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0.1, 0.2, 0.3]), st.integers(0, 2)), min_size=1, max_size=12), st.integers(1, 4)
+)
+def test_who_stays_agrees_with_a_slow_reference(pairs, count):
+    expected = []
+    for label in range(3):
+        members = [(entropy, index) for index, (entropy, own) in enumerate(pairs) if own == label]
+        expected += [index for _, index in sorted(members)[:count]]
+    entropy, labels = (torch.tensor(column) for column in zip(*pairs, strict=True))
+    assert sorted(most_confident(entropy, labels, count).tolist()) == sorted(expected)
