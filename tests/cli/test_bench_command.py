@@ -151,6 +151,9 @@ def test_methods_are_listed(homefold: Homefold) -> None:
     assert ended.code == 0
     (row,) = [line.split() for line in ended.out.splitlines() if line.split()[:1] == ["vae"]]
     assert row[:5] == ["vae", "2021", "no", "no", "yes"]
+    (row,) = [line.split() for line in ended.out.splitlines() if line.split()[:1] == ["tent"]]
+    assert row[:5] == ["tent", "2021", "no", "yes", "no"]
+    assert "ttt: on rotation); any other is named after a plus, as in t3a+vae." in " ".join(ended.out.split())
     listed = homefold("methods", "--json").json["methods"]
     assert [method["name"] for method in listed][:2] == ["deep-all", "without-projection"]
 

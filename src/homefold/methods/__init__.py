@@ -15,7 +15,13 @@ from homefold.methods.deep_all import DeepAll, DeepAllMethod, deep_all_config
 from homefold.methods.home import HomeMethod
 from homefold.methods.learner import Batch, Learner, LearningTask, ParameterGroup, TrainingImages, reverse_gradient
 from homefold.methods.learner_method import LearnerMethod, TrainedLearner, tunable
-from homefold.methods.registry import find_method, list_methods, register_method, register_test_time_method
+from homefold.methods.registry import (
+    find_method,
+    list_methods,
+    register_method,
+    register_test_time_method,
+    wrapped_by_default,
+)
 
 __all__ = [
     "Answers",
@@ -44,4 +50,5 @@ __all__ = [
     "register_test_time_method",
     "reverse_gradient",
     "tunable",
+    "wrapped_by_default",
 ]

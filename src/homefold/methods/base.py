@@ -135,10 +135,10 @@ class ClassifierNetwork(nn.Module):
 
     Args:
         features: images to z `(n, d)`.
-        layer: z to logits.
+        layer: z to logits; an `nn.Linear` where the classifier is linear.
     """
 
-    def __init__(self, features: nn.Module, layer: nn.Linear) -> None:
+    def __init__(self, features: nn.Module, layer: nn.Module) -> None:
         super().__init__()
         self.features, self.layer = features, layer
 
@@ -168,7 +168,7 @@ class TrainedMethod(ABC):
     def classifier_network(self) -> ClassifierNetwork | None:
         """A copy of the network and of its last layer, in eval mode and frozen, for a test-time method to change.
 
-        None where the answers do not come from a linear layer on features.
+        None where the answers do not come from one network.
         """
         return None
 

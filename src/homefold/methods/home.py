@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from dataclasses import dataclass, replace
@@ -9,13 +10,23 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from torch import nn
 
 from homefold.config import HomefoldConfig
 from homefold.device import one_thread
 from homefold.evaluation.stage_store import Stage, StageId
-from homefold.feature_model import FeatureModel
+from homefold.feature_model import FeatureModel, to_sphere
 from homefold.manifold import ManifoldConfig, paper_manifold_config
-from homefold.methods.base import Answers, ImageSet, Method, MethodInfo, TaskKey, TrainedMethod, TrainingTask
+from homefold.methods.base import (
+    Answers,
+    ClassifierNetwork,
+    ImageSet,
+    Method,
+    MethodInfo,
+    TaskKey,
+    TrainedMethod,
+    TrainingTask,
+)
 from homefold.methods.deep_all import deep_all_config
 from homefold.methods.feature_stage import FeatureStage, features_id, train_feature_stage
 from homefold.methods.home_stages import classifier_id, feature_model, manifold_id
@@ -164,6 +175,13 @@ class TrainedHome(TrainedMethod):
     def source_features(self) -> torch.Tensor:
         return self.model.prepare(self.features.source())
 
+    def classifier_network(self) -> ClassifierNetwork:
+        """f with its preparation, and C: what answers without projection."""
+        layers = self.model.classifier.layers
+        prepare: list[nn.Module] = [_ToSphere()] if self.model.normalise else []
+        layer = layers[0] if len(layers) == 1 else layers
+        return copy.deepcopy(ClassifierNetwork(nn.Sequential(self.features.net, *prepare), layer))
+
     def facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {
             "features": _brief(self.features.report),
@@ -172,6 +190,13 @@ class TrainedHome(TrainedMethod):
         if self.method.manifold is not None:
             facts["manifold"] = self.model.manifold.report.as_dict()
         return facts
+
+
+class _ToSphere(nn.Module):
+    """Features `(n, d)` as G and C want them."""
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        return to_sphere(z)
 
 
 def _brief(report: dict[str, Any]) -> dict[str, Any]:

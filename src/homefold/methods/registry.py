@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from homefold.errors import ConfigError
 from homefold.methods.base import Method, MethodInfo, TestTimeMethod
@@ -14,17 +15,30 @@ from homefold.methods.ddaig import Ddaig
 from homefold.methods.deep_all import DeepAllMethod
 from homefold.methods.home import HomeMethod
 from homefold.methods.jigen import Jigen
+from homefold.methods.memo import Memo
 from homefold.methods.mmd_aae import MmdAae
 from homefold.methods.mmld import Mmld
+from homefold.methods.one_nn import OneNearestNeighbour
+from homefold.methods.rotation import Rotation
 from homefold.methods.rsc import RSC
+from homefold.methods.shot_im import ShotIM
+from homefold.methods.t3a import T3A
+from homefold.methods.tent import Tent
+from homefold.methods.ttt import TestTimeTraining
 
-__all__ = ["find_method", "list_methods", "register_method", "register_test_time_method"]
+__all__ = ["find_method", "list_methods", "register_method", "register_test_time_method", "wrapped_by_default"]
 
 _PAPER = "Pandey et al., CVPR 2021"
 
+
+@dataclass(frozen=True)
+class _Wrapper:
+    wrap: Callable[[Method], TestTimeMethod]
+    default: str
+
+
 _methods: dict[str, Method] = {}
-_wrappers: dict[str, Callable[[Method], TestTimeMethod]] = {}
-_WRAPPED_BY_DEFAULT = "deep-all"
+_wrappers: dict[str, _Wrapper] = {}
 
 
 def register_method(method: Method) -> None:
@@ -33,15 +47,18 @@ def register_method(method: Method) -> None:
     _methods[method.info.name] = method
 
 
-def register_test_time_method(name: str, wrap: Callable[[Method], TestTimeMethod]) -> None:
-    """Make a test-time method known: `name` wraps Deep All, and `name+other` any other method.
+def register_test_time_method(
+    name: str, wrap: Callable[[Method], TestTimeMethod], *, default: str = "deep-all"
+) -> None:
+    """Make a test-time method known: `name` wraps the default method, and `name+other` any other.
 
     Args:
         name: what people type.
         wrap: the test-time method on top of the one it is given.
+        default: name of a method that is registered already.
     """
     _claim(name)
-    _wrappers[name] = wrap
+    _wrappers[name] = _Wrapper(wrap, default)
 
 
 def _claim(name: str) -> None:
@@ -59,7 +76,8 @@ def find_method(name: str) -> Method:
     """
     first, _, rest = name.partition("+")
     if first in _wrappers:
-        return _wrappers[first](find_method(rest or _WRAPPED_BY_DEFAULT))
+        wrapper = _wrappers[first]
+        return wrapper.wrap(find_method(rest or wrapper.default))
     if name in _methods:
         return _methods[name]
     known = [*_methods, *_wrappers]
@@ -69,9 +87,14 @@ def find_method(name: str) -> Method:
 
 
 def list_methods() -> tuple[MethodInfo, ...]:
-    """What is registered, in that order; test-time methods on top of Deep All."""
-    wrapped = [wrap(_methods[_WRAPPED_BY_DEFAULT]).info for wrap in _wrappers.values()]
+    """What is registered, in that order; then test-time methods, each on top of the method it wraps by default."""
+    wrapped = [replace(wrapper.wrap(_methods[wrapper.default]).info, name=name) for name, wrapper in _wrappers.items()]
     return (*(method.info for method in _methods.values()), *wrapped)
+
+
+def wrapped_by_default() -> dict[str, str]:
+    """By the name of each test-time method the name of the method that it wraps when none is named."""
+    return {name: wrapper.default for name, wrapper in _wrappers.items()}
 
 
 def _info(name: str, title: str, summary: str) -> MethodInfo:
@@ -105,5 +128,12 @@ register_method(
 )
 register_method(HomeMethod(_info("vae", "Full method (VAE)", "Projection onto the manifold of a VAE.")))
 register_method(HomeMethod(_info("gan", "Full method (GAN)", "Projection onto the manifold of a GAN."), manifold="gan"))
-for method in (CCSA(), MmdAae(), CrossGrad(), Ddaig(), Jigen(), RSC(), DSam(), Mmld()):
+for method in (CCSA(), MmdAae(), CrossGrad(), Ddaig(), Jigen(), RSC(), DSam(), Mmld(), Rotation()):
     register_method(method)
+
+register_test_time_method("1-nn", OneNearestNeighbour)
+register_test_time_method("t3a", T3A)
+register_test_time_method("tent", Tent)
+register_test_time_method("ttt", TestTimeTraining, default="rotation")
+register_test_time_method("shot-im", ShotIM)
+register_test_time_method("memo", Memo)

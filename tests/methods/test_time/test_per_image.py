@@ -1,0 +1,116 @@
+"""MEMO and TTT by hand: the one step they take for an image, and what they take it on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from homefold.methods import ImageSet, find_method
+from homefold.methods.rotation import RotationLearner, rotation_loss, turned
+from homefold.methods.wrapping import reached_parameters
+
+RATE = 0.3
+
+
+def softmax(logits):
+    return np.exp(logits) / np.exp(logits).sum()
+
+
+def test_memo_steps_down_the_entropy_of_the_mean_answer(toy):
+    layer = nn.Linear(3, 2, bias=False)
+    weight = np.array([[1.0, -1.0, 0.5], [-0.5, 1.0, 0.0]])
+    layer.load_state_dict({"weight": torch.from_numpy(weight).float()})
+    memo = toy(nn.Flatten(), layer).wrapped_by("memo", learning_rate=RATE, copies=4)
+    pixels = np.array([[[[255, 51, 102]]]], dtype=np.uint8)
+    (found,) = memo.answer(ImageSet(pixels, "x")).predictions.probabilities
+    # The copies are equal: p̄ = p = softmax(W x), and dH/dlogit_k = −p_k (ln p_k + H).
+    x = np.array([1.0, 0.2, 0.4])
+    p = softmax(weight @ x)
+    slope = -p * (np.log(p) - (p * np.log(p)).sum())
+    assert found == pytest.approx(softmax((weight - RATE * np.outer(slope, x)) @ x), abs=1e-6)
+    assert found.max() > p.max() + 0.01
+
+
+def test_ttt_steps_down_the_loss_of_telling_four_turns(toy):
+    random = np.random.default_rng(1)
+    shared, head, layer = random.normal(size=(2, 12)), random.normal(size=(4, 2)), random.normal(size=(2, 2))
+    features = nn.Sequential(nn.Flatten(), nn.Linear(12, 2, bias=False))
+    features[1].load_state_dict({"weight": torch.from_numpy(shared).float()})
+    last = nn.Linear(2, 2, bias=False)
+    last.load_state_dict({"weight": torch.from_numpy(layer).float()})
+    images = random.integers(0, 256, (20, 2, 2, 3)).astype(np.uint8)
+    base = toy(features, last, images, [0] * 10 + [1] * 10)
+    ttt = base.wrapped_by("ttt", learning_rate=RATE, steps=1, copies=2)
+    ttt._head.load_state_dict({"layers.0.weight": torch.from_numpy(head).float(), "layers.0.bias": torch.zeros(4)})
+    (found,) = ttt.answer(ImageSet(images[:1], "x")).predictions.probabilities
+    # dℓ/dA = mean over turns r of Hᵀ (softmax(H A x_r) − e_r) x_rᵀ
+    image = images[0].transpose(2, 0, 1) / 255
+    turns = [np.rot90(image, quarter, (1, 2)).reshape(12) for quarter in range(4)]
+    slope = sum(
+        np.outer(head.T @ (softmax(head @ shared @ x) - np.eye(4)[quarter]), x) / 4 for quarter, x in enumerate(turns)
+    )
+    assert found == pytest.approx(softmax(layer @ (shared - RATE * slope) @ turns[0]), abs=1e-5)
+
+
+def test_ttt_takes_the_head_that_was_trained_along(finished, scan):
+    base = finished("rotation")
+    assert isinstance(base.trained.learner, RotationLearner)
+    ttt = base.wrapped_by("ttt")
+    assert ttt._head is base.trained.learner.rotation_head
+    assert ttt.stages == base.trained.stages
+    assert find_method("ttt").planned_stages(base.task.key) == base.method.planned_stages(base.task.key)
+
+
+def test_for_any_other_method_a_head_is_trained_as_a_stage(finished):
+    base = finished("deep-all")
+    method = find_method("ttt+deep-all")
+    wrapped = method.wrap(base.trained, base.task)
+    assert [stage.id for stage in wrapped.stages] == [*method.planned_stages(base.task.key)]
+    assert [stage.id.kind for stage in wrapped.stages] == ["features", "rotation-head"]
+    assert wrapped.facts()["rotation_head"]["held_out_accuracy"] > 0.35  # one in four by chance
+    assert not method.wrap(base.trained, base.task).stages[1].made_now
+
+
+def test_only_parameters_that_the_feature_depends_on_are_changed(finished, scan):
+    ttt, memo = finished("rotation").wrapped_by("ttt"), finished("rotation").wrapped_by("memo")
+    image = torch.rand(1, 3, 32, 32)
+    learner = ttt.network.features.learner
+    changed = {id(parameter) for parameter in ttt.adapted(image)}
+    assert changed == {id(parameter) for parameter in learner.net.parameters()}
+    assert len(memo.adapted(image)) == len(changed) + 2
+    assert not any(parameter.requires_grad for parameter in learner.rotation_head.parameters())
+
+
+def test_parameters_that_nothing_reaches_are_left_out():
+    net = nn.ModuleDict({"used": nn.Linear(2, 2), "idle": nn.Linear(2, 2)})
+    net.forward = lambda x: net["used"](x)
+    assert [id(p) for p in reached_parameters(net, torch.ones(1, 2))] == [id(p) for p in net["used"].parameters()]
+
+
+class TestRotation:
+    def test_each_image_is_turned_by_its_own_number_of_quarters(self):
+        image = torch.arange(4.0).view(1, 1, 2, 2).expand(4, 3, 2, 2)
+        found = turned(image, torch.tensor([0, 1, 2, 3]))[:, 0].flatten(1).tolist()
+        assert found == [[0, 1, 2, 3], [1, 3, 0, 2], [3, 2, 1, 0], [2, 0, 3, 1]]
+
+    def test_the_loss_adds_the_turns_to_deep_alls(self, build, batch):
+        joint = build(find_method("rotation"))
+        with torch.no_grad():
+            torch.manual_seed(3)
+            found = joint.loss(batch)
+            torch.manual_seed(3)
+            turns = torch.randint(4, (len(batch),))
+            expected = nn.functional.cross_entropy(joint.classifier(joint.net(batch.images)), batch.labels)
+            expected += rotation_loss(joint.net(turned(batch.images, turns)), joint.rotation_head, turns)
+        assert float(found) == pytest.approx(float(expected), rel=1e-5)
+
+    def test_at_weight_zero_it_is_deep_all(self, build, batch):
+        method = find_method("rotation")
+        null = build(replace(method, **method.null))
+        with torch.no_grad():
+            expected = nn.functional.cross_entropy(null.classifier(null.net(batch.images)), batch.labels)
+            assert torch.equal(null.loss(batch), expected)
