@@ -12,20 +12,21 @@ import numpy as np
 import torch
 from torch.func import functional_call
 
-from homefold.data.augmentation import augment_batch
 from homefold.data.dataset import DomainDataset
-from homefold.device import autocast, resolve_precision
+from homefold.device import resolve_precision
 from homefold.errors import TrainingDivergedError
 from homefold.features.averaging import WeightAverage
 from homefold.features.batches import ImageStore
 from homefold.features.collapse import FeatureSpread, feature_spread, require_spread
 from homefold.features.config import FeatureConfig
+from homefold.features.gradient_step import GradientStep, require_even_parts, worth_compiling
 from homefold.features.loss import pairwise_metric_loss_bound
 from homefold.features.network import FeatureNet
 from homefold.features.objective import Objective
 from homefold.features.sampling import epoch_batches
 from homefold.features.schedule import learning_rate_factor
 from homefold.files import read_state, write_state
+from homefold.processes import add_up, current_processes, from_first
 from homefold.progress import ProgressReporter, SilentReporter
 from homefold.seeding import generator, isolated_seed
 
@@ -124,7 +125,7 @@ def train_features(
             if on_epoch:
                 on_epoch(figures)
             due = time.monotonic() - last_written >= config.checkpoint_seconds
-            if checkpoint is not None and (due or run.epoch == config.epochs):
+            if checkpoint is not None and run.processes.is_first and (due or run.epoch == config.epochs):
                 write_state(checkpoint, run.state())
                 last_written = time.monotonic()
     return run.finish()
@@ -162,8 +163,24 @@ class _Run:
             momentum=config.momentum,
             nesterov=config.momentum > 0,
             weight_decay=config.weight_decay,
+            fused=True if device.type == "cuda" else None,
         )
         self.scaler = torch.amp.GradScaler(device.type, enabled=self.dtype == torch.float16)
+        self.processes = current_processes()
+        steps = config.epochs * max(1, len(train) // config.batch_size)
+        compiled = worth_compiling(config.compile, device, steps)
+        self._forward: Callable[[torch.Tensor], torch.Tensor] = torch.compile(self.net) if compiled else self.net
+        self.gradient_step = GradientStep(
+            self._batch_loss,
+            self.optimizer,
+            self.scaler,
+            config.augmentation,
+            device,
+            self.dtype,
+            compiled=compiled,
+            # A fading loss is another one at every step.
+            recorded=config.cuda_graph == "auto" and not self._fades,
+        )
         self.average = WeightAverage(self.net)
         self.epoch = 0
         self.best_epoch = 0
@@ -171,9 +188,13 @@ class _Run:
         self.best_net: dict[str, torch.Tensor] = {}
         self.best_objective: dict[str, torch.Tensor] = {}
         self.history: list[dict[str, float]] = []
+        self._step, self._total = 0, 1
 
     def state(self) -> dict[str, Any]:
         """Everything that `restore` needs to go on as if nothing had happened."""
+        for group in self.optimizer.param_groups:
+            # A recorded step keeps its rate in device memory; it is set at every step anyway.
+            group["lr"] = self.config.learning_rate
         return {
             "epoch": self.epoch,
             "net": self.net.state_dict(),
@@ -212,14 +233,19 @@ class _Run:
         )
         augmentation = generator(self.seed, "augmentation", self.epoch, device=self.device)
         losses = torch.empty(len(order), device=self.device)
-        labels = self.labels.to(self.device)
+        require_even_parts(order.shape[1], self.processes.count)
+        indices = self.train_indices[order[:, self.processes.part(order.shape[1])]]
+        # Once an epoch: a step that moved its labels to the device would wait for it.
+        labels = self.labels[indices].to(self.device)
         self.net.train()
-        with isolated_seed(self.seed, "epoch", self.epoch, device=self.device):
-            for step, batch in enumerate(order):
-                indices = self.train_indices[batch]
+        # Processes vary by what each draws for itself, such as dropout; one alone draws as it always did.
+        own = (self.processes.rank,) if self.processes.count > 1 else ()
+        with isolated_seed(self.seed, "epoch", self.epoch, *own, device=self.device):
+            for step, pixels in enumerate(self.store.batches(indices)):
                 losses[step] = self._train_step(
-                    self.epoch * len(order) + step, config.epochs * len(order), indices, labels, augmentation
+                    self.epoch * len(order) + step, config.epochs * len(order), pixels, labels[step], augmentation
                 )
+        self._agree(losses)
         self._require_finite(losses, checkpoint)
         self.epoch += 1
         if config.average_from < 1 and self.epoch > config.average_from * config.epochs:
@@ -235,29 +261,35 @@ class _Run:
         return figures
 
     def _train_step(
-        self,
-        step: int,
-        total: int,
-        indices: torch.Tensor,
-        labels: torch.Tensor,
-        augmentation: torch.Generator,
+        self, step: int, total: int, pixels: torch.Tensor, labels: torch.Tensor, augmentation: torch.Generator
     ) -> torch.Tensor:
         config = self.config
         factor = learning_rate_factor(config.schedule, step, total, milestones=config.milestones, decay=config.decay)
-        for group in self.optimizer.param_groups:
-            group["lr"] = config.learning_rate * factor
-        images = augment_batch(self.store.batch(indices), config.augmentation, augmentation)
-        fade = 1.0
-        if config.cross_entropy_until < 1 and config.metric_weight:
-            fade = max(0.0, 1 - step / max(total * config.cross_entropy_until, 1))
-        with autocast(self.device, self.dtype):
-            z = self.net(images)
-        loss = self.objective(z.float(), labels[indices.to(self.device)], fade)
-        self.optimizer.zero_grad(set_to_none=True)
-        self.scaler.scale(loss).backward()
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
-        return loss.detach()
+        self._step, self._total = step, total
+        return self.gradient_step(
+            pixels, labels, rates=[config.learning_rate * factor], generator=augmentation
+        )
+
+    @property
+    def _fades(self) -> bool:
+        return self.config.cross_entropy_until < 1 and self.config.metric_weight > 0
+
+    def _batch_loss(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        fade = max(0.0, 1 - self._step / max(self._total * self.config.cross_entropy_until, 1)) if self._fades else 1.0
+        z = self._forward(images)
+        with torch.autocast(self.device.type, enabled=False):
+            loss: torch.Tensor = self.objective(z.float(), labels, fade)
+        return loss
+
+    def _agree(self, losses: torch.Tensor) -> None:
+        """Add up the processes' shares of the losses, and average the batch-norm statistics that each has of its own."""
+        if self.processes.count == 1:
+            return
+        add_up([losses])
+        statistics = [value for value in self.net.buffers() if value.is_floating_point()]
+        add_up(statistics)
+        for value in statistics:
+            value.div_(self.processes.count)
 
     def _candidate(self) -> dict[str, torch.Tensor]:
         return self.average.mean if self.average.count else self.net.state_dict()
@@ -283,7 +315,7 @@ class _Run:
         parts = list(zip(z.split(_LARGEST_VALIDATION_BATCH), labels.split(_LARGEST_VALIDATION_BATCH), strict=True))
         with torch.no_grad():
             values = [len(y) * self.objective.criterion(part, y, self.config.temperature) for part, y in parts]
-        return float(torch.stack(values).sum() / len(z))
+        return from_first(float(torch.stack(values).sum() / len(z)), self.device)
 
     def _require_finite(self, losses: torch.Tensor, checkpoint: Path | None) -> None:
         bad = torch.nonzero(~torch.isfinite(losses)).flatten()
