@@ -29,6 +29,7 @@ from homefold.manifold import build_manifold
 from homefold.model_card import model_card
 from homefold.model_folder import read_model_folder, write_model_folder
 from homefold.predictions import Predictions
+from homefold.processes import current_processes
 from homefold.progress import ProgressReporter, RichReporter, SilentReporter
 from homefold.projection import Projection, ProjectionConfig
 
@@ -242,6 +243,9 @@ class Homefold:
     def _open_work_dir(self, work_dir: Path | str, dataset: DomainDataset) -> Path:
         """The checkpoint file in `work_dir`, once it is certain that it belongs to this very fit."""
         folder = Path(work_dir)
+        checkpoint = folder / "features.safetensors"
+        if not current_processes().is_first:
+            return checkpoint
         config = config_to_dict(self.config)
         # Later stages are trained anew in seconds, so their settings may change between two attempts.
         decisive = ("seed", "preprocessing", "features")
@@ -261,7 +265,7 @@ class Homefold:
                 )
         else:
             write_json(record, identity)
-        return folder / "features.safetensors"
+        return checkpoint
 
     def features(self, data: ImageData) -> np.ndarray:
         """f's raw features `(n, d)` of images."""

@@ -25,6 +25,7 @@ __all__ = [
     "joined_processes",
     "local_device",
     "started_by_torchrun",
+    "wait_for_all",
 ]
 
 
@@ -140,3 +141,9 @@ def from_first(value: float, device: torch.device) -> float:
     shared = torch.tensor(value, dtype=torch.float64, device=device)
     distributed.broadcast(shared, src=0)
     return float(shared)
+
+
+def wait_for_all() -> None:
+    """Return once every process has come here."""
+    if current_processes().count > 1:
+        distributed.barrier()
