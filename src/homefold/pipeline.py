@@ -14,6 +14,7 @@ from torch import nn
 from homefold.config import HomefoldConfig, config_from_dict, config_to_dict, preset_config
 from homefold.data.arrays import dataset_from_arrays, images_from_array
 from homefold.data.dataset import DomainDataset
+from homefold.data.decoding import one_ahead
 from homefold.data.folder import find_images, load_images
 from homefold.data.images import resize_images
 from homefold.data.registry import domain_names, load_dataset
@@ -337,9 +338,13 @@ class Homefold:
             images = images_from_array(data)
         else:
             paths = find_images([data] if isinstance(data, str | Path) else list(data))
-            for start in range(0, len(paths), _DECODED_AT_ONCE):
-                chunk = paths[start : start + _DECODED_AT_ONCE]
-                decoded, kept, _ = load_images(chunk, size=size, resize=resize, skip_bad=skip_bad)
+            chunks = [paths[start : start + _DECODED_AT_ONCE] for start in range(0, len(paths), _DECODED_AT_ONCE)]
+
+            def decode(chunk: Sequence[Path]) -> tuple[np.ndarray, list[Path], list[tuple[str, str]]]:
+                return load_images(chunk, size=size, resize=resize, skip_bad=skip_bad)
+
+            # An accelerator computes while the processor decodes the next chunk.
+            for decoded, kept, _ in one_ahead(decode, chunks, enabled=self.device.type != "cpu"):
                 if len(decoded):
                     yield decoded, tuple(str(path) for path in kept)
             return

@@ -13,7 +13,7 @@ import torch
 from torch.func import functional_call
 
 from homefold.data.dataset import DomainDataset
-from homefold.device import resolve_precision
+from homefold.device import autocast, resolve_precision
 from homefold.errors import TrainingDivergedError
 from homefold.features.averaging import WeightAverage
 from homefold.features.batches import ImageStore
@@ -296,7 +296,8 @@ class _Run:
 
     def _held_out_features(self, state: dict[str, torch.Tensor]) -> torch.Tensor:
         self.net.eval()
-        with torch.no_grad():
+        # In training's own precision: float32 would take several times as long and choose the same epoch.
+        with torch.no_grad(), autocast(self.device, self.dtype):
             return torch.cat(
                 [
                     functional_call(self.net, state, (self.store.batch(chunk),)).float()
