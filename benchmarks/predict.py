@@ -3,15 +3,14 @@
     python benchmarks/predict.py --images 10000 --out results/h200/predict.json
     python benchmarks/predict.py --quick
 
-Both run as processes of their own on the same files and the same network shape. The bare loop is what one writes first:
-a DataLoader whose workers decode with PIL and resize, a torchvision network in batches of 64, a linear layer, the labels
-into a JSON file. Start-up is the time for one image; images a second come from what the others add to it.
+Both run as processes of their own on the same files with a ResNet-18. The bare loop is what one writes first
+(`bare_loop.py`). Start-up is the time for one image; images a second come from what the others add to it. Processor
+seconds are those of all cores together, workers included: on a busy machine they are the fairer ratio.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -23,11 +22,6 @@ from typing import Any
 
 import torch
 from measuring import clustered_features, print_table, surroundings, write_jpegs, write_result
-from PIL import Image
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-from torchvision import models
-from torchvision.transforms import v2
 
 from homefold import Homefold, preset_config
 from homefold.classifier import ClassifierConfig
@@ -66,46 +60,15 @@ def make_model(folder: Path, preset: str) -> None:
     model.save(folder)
 
 
-class Files(Dataset[torch.Tensor]):
-    """Decoded and resized, one at a time."""
-
-    def __init__(self, paths: Sequence[Path], side: int) -> None:
-        self._paths = paths
-        self._transform = v2.Compose([v2.Resize((side, side)), v2.PILToTensor()])
-
-    def __len__(self) -> int:
-        return len(self._paths)
-
-    def __getitem__(self, index: int) -> torch.Tensor:
-        with Image.open(self._paths[index]) as image:
-            return self._transform(image.convert("RGB"))
-
-
-@torch.no_grad()
-def bare_loop(files: Sequence[Path], out: Path, device: torch.device, side: int, workers: int) -> None:
-    """A network of torchvision's and a linear layer over all files."""
-    net = models.resnet18(weights=None)
-    net.fc = nn.Linear(512, _CLASSES)
-    net = net.to(device).eval()
-    mean = torch.tensor([0.485, 0.456, 0.406], device=device).view(1, 3, 1, 1)
-    deviation = torch.tensor([0.229, 0.224, 0.225], device=device).view(1, 3, 1, 1)
-    loader = DataLoader(Files(files, side), 64, num_workers=workers, pin_memory=device.type == "cuda")
-    answers: list[int] = []
-    for pixels in loader:
-        given = (pixels.to(device, non_blocking=True).float() / 255 - mean) / deviation
-        answers += net(given).softmax(1).argmax(1).tolist()
-    out.write_text(json.dumps(dict(zip(map(str, files), answers, strict=True))))
-
-
-def run(words: Sequence[str]) -> tuple[float, float]:
-    """Seconds and peak megabytes of a command."""
+def run(words: Sequence[str]) -> tuple[float, float, float]:
+    """Seconds, processor seconds and peak megabytes of a command."""
     began = time.perf_counter()
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - began
     if status:
         raise SystemExit(f"{' '.join(words)} ended with status {status}")
-    return seconds, usage.ru_maxrss * 1024 / 1e6
+    return seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6
 
 
 def measure(arguments: argparse.Namespace, device: torch.device, folder: Path) -> list[dict[str, Any]]:
@@ -117,9 +80,10 @@ def measure(arguments: argparse.Namespace, device: torch.device, folder: Path) -
     predict = [sys.executable, "-m", "homefold", "predict", str(model)]
     to_file = ["--json", "--out", str(folder / "answers"), "--device", str(device)]
     side = "224" if arguments.preset == "default" else "32"
-    bare = [sys.executable, __file__, "--device", str(device), "--workers", str(arguments.workers), "--side", side]
+    bare = [sys.executable, str(Path(__file__).with_name("bare_loop.py"))]
+    bare_settings = ["--device", str(device), "--workers", str(arguments.workers), "--side", side]
     ways = {
-        "bare torchvision loop": lambda files: [*bare, "--bare", str(files), "--out", str(folder / "answers")],
+        "bare torchvision loop": lambda files: [*bare, str(files), str(folder / "answers"), *bare_settings],
         "homefold predict --no-projection": lambda files: [*predict, str(files), *to_file, "--no-projection"],
         "homefold predict": lambda files: [*predict, str(files), *to_file],
     }
@@ -127,7 +91,7 @@ def measure(arguments: argparse.Namespace, device: torch.device, folder: Path) -
     for name, command in ways.items():
         # The second start finds everything in the disk cache, as it does in daily use.
         start_up = min(run(command(few))[0] for _ in range(2))
-        seconds, peak = run(command(many))
+        seconds, processor, peak = run(command(many))
         rows.append(
             {
                 "way": name,
@@ -135,7 +99,9 @@ def measure(arguments: argparse.Namespace, device: torch.device, folder: Path) -
                 "images_per_second": (arguments.images - 1) / max(seconds - start_up, 1e-9),
                 "seconds": seconds,
                 "peak_memory_mb": peak,
+                "processor_seconds": processor,
                 "times_bare_loop": seconds / (rows[0]["seconds"] if rows else seconds),
+                "times_its_processor": processor / (rows[0]["processor_seconds"] if rows else processor),
             }
         )
         print(rows[-1], flush=True)
@@ -150,14 +116,8 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--preset", choices=["default", "small"], default="default")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run at all?")
     parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
-    parser.add_argument("--bare", type=Path, help="run the bare loop on the files of this folder and nothing else")
-    parser.add_argument("--side", type=int, default=224, help="image size of the bare loop, in pixels")
     arguments = parser.parse_args(words)
     device = resolve_device(arguments.device)
-    if arguments.bare:
-        files = sorted(arguments.bare.iterdir())
-        bare_loop(files, arguments.out, device, arguments.side, arguments.workers)
-        return
     if arguments.quick:
         arguments.images, arguments.preset, arguments.workers = 8, "small", 0
     facts = surroundings(device)

@@ -233,7 +233,9 @@ def main(words: Sequence[str] | None = None) -> None:
     if arguments.quick:
         arguments.images, arguments.side, arguments.batch, arguments.epochs = 64, 32, 16, 3
         arguments.backbone, arguments.files, arguments.workers = "digits-bn", 32, 0
-    arguments.ways = arguments.ways or (["eager", "recorded", "compiled and recorded"] if device.type == "cuda" else ["eager"])
+    arguments.ways = arguments.ways or (
+        ["eager", "recorded", "compiled and recorded"] if device.type == "cuda" else ["eager"]
+    )
     facts = surroundings(device)
     rows = measure(arguments, device)
     print_table(f"{arguments.backbone}, {arguments.side} px, batch {arguments.batch}, {facts['hardware']}", rows)

@@ -146,7 +146,18 @@ def test_torchrun_trains_one_model_that_only_the_first_process_writes(tmp_path, 
         path = photos / f"domain{domain}" / f"class{label}" / f"{i:03d}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(image).save(path)
-    settings = ["--preset", "small", "--device", "cpu", "--epochs", "2", "--batch-size", "16", "--manifold.epochs", "60"]
+    settings = [
+        "--preset",
+        "small",
+        "--device",
+        "cpu",
+        "--epochs",
+        "2",
+        "--batch-size",
+        "16",
+        "--manifold.epochs",
+        "60",
+    ]
     fit = ["-m", "homefold", "fit", str(photos), "--out", str(tmp_path / "model"), *settings, "--json"]
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -122,7 +122,9 @@ def test_in_chunks_it_has_the_same_value_and_the_same_gradients(n, d, chunk, tem
     labels = torch.randint(0, 3, (n,), generator=random) - 1
     found = []
     for size in (None, chunk):
-        inputs = [value.clone().requires_grad_() for value in (z, *torch.tensor([temperature, bias], dtype=torch.float64))]
+        inputs = [
+            value.clone().requires_grad_() for value in (z, *torch.tensor([temperature, bias], dtype=torch.float64))
+        ]
         loss = pairwise_metric_loss(inputs[0], labels, inputs[1], bias=inputs[2], balanced=balanced, chunk=size)
         found.append((loss.detach(), *torch.autograd.grad(3 * loss, inputs)))
     for whole, chunked in zip(*found, strict=True):

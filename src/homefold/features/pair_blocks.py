@@ -54,7 +54,15 @@ def pair_loss_in_blocks(
         return torch.as_tensor(value, dtype=columns.dtype, device=columns.device)
 
     value: torch.Tensor = _PairBlocks.apply(
-        rows, columns, row_labels, column_labels, scalar(temperature), scalar(bias), same_weight, different_weight, chunk
+        rows,
+        columns,
+        row_labels,
+        column_labels,
+        scalar(temperature),
+        scalar(bias),
+        same_weight,
+        different_weight,
+        chunk,
     )  # type: ignore[no-untyped-call]
     return value
 

@@ -266,9 +266,7 @@ class _Run:
         config = self.config
         factor = learning_rate_factor(config.schedule, step, total, milestones=config.milestones, decay=config.decay)
         self._step, self._total = step, total
-        return self.gradient_step(
-            pixels, labels, rates=[config.learning_rate * factor], generator=augmentation
-        )
+        return self.gradient_step(pixels, labels, rates=[config.learning_rate * factor], generator=augmentation)
 
     @property
     def _fades(self) -> bool:
