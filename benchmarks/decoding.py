@@ -3,7 +3,8 @@
     python benchmarks/decoding.py --images 8000 --out results/decoding.json
     python benchmarks/decoding.py --quick
 
-Decoding is threads inside one process, as `homefold` does it. The last row takes the same files all the way to features.
+Decoding is threads inside one process, as `homefold` does it. The last row takes the same files to
+features.
 """
 
 from __future__ import annotations

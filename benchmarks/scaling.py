@@ -4,9 +4,10 @@
     python benchmarks/scaling.py --device cpu --largest 100000 --out results/scaling_2core
     python benchmarks/scaling.py --quick --out /tmp/scaling
 
-Features are made up. One thing varies at a time around 7,000 features of 256 dimensions in 7 classes, with two epochs of
-the VAE and the classifier and the default search. Memory is the device's peak on CUDA; on a CPU it is what tensors alive at the same time
-took, counted operator by operator. `--out` names a folder for `scaling.json` and one SVG file a question.
+Features are made up. One thing varies at a time around 7,000 features of 256 dimensions in 7 classes, with two epochs
+of the VAE and the classifier, and the default search. Memory is the device's peak on CUDA; on a CPU it is what tensors
+alive at the same time took, counted operator by operator. `--out` names a folder for `scaling.json` and an
+SVG file for each question.
 """
 
 from __future__ import annotations
@@ -236,7 +237,9 @@ def measure(arguments: argparse.Namespace, device: torch.device) -> dict[str, li
         "number of features": lambda: [row for size in sizes for row in cases.stages(size, size, dim, 7)],
         "number of classes": lambda: [row for c in classes for row in cases.stages(c, n, dim, c)],
         "dimensions of a feature": lambda: [row for d in dims for row in cases.stages(d, n, d, 7)],
-        "number of random starts": lambda: [row for count in starts for row in cases.starts(count, 20 if small else 1000)],
+        "number of random starts": lambda: [
+            row for count in starts for row in cases.starts(count, 20 if small else 1000)
+        ],
         "images of a batch": lambda: [row for size in batches for row in cases.batch(size)],
         "number of processes": lambda: processes((1, 2), 128 if small else 4096, 2),
     }

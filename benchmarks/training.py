@@ -4,9 +4,9 @@
     python benchmarks/training.py --quick
 
 Each row is a whole training by `train_features` on made-up images: an epoch with its selection, the median over all but
-the first two, in which things are compiled and recorded. `augmentation_share` compares it with the same training without
-augmentation; `idle_share` is the part of one epoch in which a profiler saw nothing run on the device. Last comes the
-usual way in the same run: a DataLoader whose workers decode JPEGs with PIL and vary them with torchvision.
+the first two, in which things are compiled and recorded. `augmentation_share` compares it with the same training
+without augmentation; `idle_share` is the part of one epoch in which a profiler saw nothing run on the device. Last
+comes the usual way in the same run: a DataLoader whose workers decode JPEGs with PIL and vary them with torchvision.
 """
 
 from __future__ import annotations

@@ -96,11 +96,11 @@ class _GatherRows(torch.autograd.Function):
     """All processes' rows, one below the other; a row's gradient is the sum over all processes that used it."""
 
     @staticmethod
-    def forward(ctx: Any, rows: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+    def forward(ctx: Any, rows: torch.Tensor) -> torch.Tensor:
         return _gather(rows)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
         total = gradient.contiguous().clone()
         distributed.all_reduce(total)
         return total[current_processes().part(len(total))]
@@ -108,7 +108,7 @@ class _GatherRows(torch.autograd.Function):
 
 def gather_rows(rows: torch.Tensor) -> torch.Tensor:
     """Rows `(n, d)` of all processes as `(count · n, d)`, through which gradients flow back to their owners."""
-    gathered: torch.Tensor = _GatherRows.apply(rows)  # type: ignore[no-untyped-call]
+    gathered: torch.Tensor = _GatherRows.apply(rows)
     return gathered
 
 

@@ -1,4 +1,4 @@
-"""The sum behind L_A, some rows of the pair matrix at a time: value and gradient in one pass, nothing of size N² kept."""
+"""The sum behind L_A, some rows of the pair matrix at a time: value and gradient in one pass, never N² numbers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def pair_loss_in_blocks(
         same_weight,
         different_weight,
         chunk,
-    )  # type: ignore[no-untyped-call]
+    )
     return value
 
 
@@ -85,7 +85,7 @@ class _PairBlocks(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any,
         rows: torch.Tensor,
         columns: torch.Tensor,
@@ -127,6 +127,6 @@ class _PairBlocks(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         to_rows, to_columns, to_temperature, to_bias = (saved * gradient for saved in ctx.saved_tensors)
         return to_rows, to_columns, None, None, to_temperature, to_bias, None, None, None

@@ -280,7 +280,7 @@ class _Run:
         return loss
 
     def _agree(self, losses: torch.Tensor) -> None:
-        """Add up the processes' shares of the losses, and average the batch-norm statistics that each has of its own."""
+        """Add up the processes' shares of the losses, and average the batch-norm statistics that each has."""
         if self.processes.count == 1:
             return
         add_up([losses])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import nn
@@ -221,7 +222,7 @@ def _training_step(
     model: GAN,
     discriminator: nn.Module,
     averaged: nn.Module,
-    optimizers: list[torch.optim.Optimizer],
+    optimizers: Sequence[torch.optim.Optimizer],
     penalty_weight: float,
     recorder: Recorder | None,
 ) -> CapturedStep:
@@ -243,7 +244,7 @@ def _training_step(
 def _adversarial_step(
     model: GAN,
     discriminator: nn.Module,
-    optimizers: list[torch.optim.Optimizer],
+    optimizers: Sequence[torch.optim.Optimizer],
     real: torch.Tensor,
     latents: torch.Tensor,
     penalty_weight: float,
