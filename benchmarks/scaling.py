@@ -112,9 +112,9 @@ class Cases:
         )
 
     def stages(self, value: int, n: int, dim: int, classes: int) -> list[Row]:
-        """The VAE, the classifier and the projection of at most 10,000 of the features."""
+        """The VAE, the classifier and the projection of at most 1,000 of the features."""
         z, y = self.features(n, dim, classes)
-        some = z[:10_000]
+        some = z[:1000]
         manifold = self.vae(some, self.epochs)
         search = ProjectionConfig()
         return [
