@@ -109,3 +109,124 @@ def test_deterministic_training_with_every_augmentation(few_digits, quick_config
     ]
     states = [fit.net.state_dict() for fit in fits]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+def trained_features(config, dataset, **changes):
+    from homefold.data.splits import holdout_split
+    from homefold.features import build_feature_net, train_features
+
+    config = replace(config.features, **changes)
+    train, held_out = holdout_split(dataset.labels, dataset.domains, config.held_out, 0)
+    net = build_feature_net(config, dataset.image_size, normalisation="half", seed=0, pretrained=True)
+    return train_features(config, net, dataset, train, held_out, seed=0, device=torch.device("cuda"))
+
+
+def test_a_recorded_training_is_the_training_it_recorded(few_digits, quick_config):
+    from homefold.device import deterministic_algorithms
+
+    with deterministic_algorithms(True):
+        recorded, plain = (
+            trained_features(quick_config, few_digits, epochs=3, cuda_graph=way, average_from=0.5)
+            for way in ("auto", "off")
+        )
+    history = [[entry["loss"] for entry in run.report.history] for run in (recorded, plain)]
+    np.testing.assert_allclose(history[0], history[1], rtol=1e-3)
+    for name, value in plain.net.state_dict().items():
+        torch.testing.assert_close(recorded.net.state_dict()[name], value, rtol=1e-2, atol=1e-3)
+
+
+def test_a_recorded_step_draws_new_random_numbers_at_every_replay():
+    from homefold.captured_step import CapturedStep, recorder_for
+
+    device = torch.device("cuda")
+    step = CapturedStep(lambda x: torch.nn.functional.dropout(x, 0.5), device, recorder_for(device))
+    with torch.random.fork_rng(devices=[0]):
+        torch.manual_seed(0)
+        found = [step(torch.ones(1000, device=device)).clone() for _ in range(6)]
+        torch.manual_seed(0)
+        expected = [torch.nn.functional.dropout(torch.ones(1000, device=device), 0.5) for _ in range(6)]
+    assert step.is_recorded
+    assert len({tuple(value.tolist()) for value in found}) == 6
+    assert all(torch.equal(left, right) for left, right in zip(found, expected, strict=True))
+
+
+def test_images_copied_ahead_train_to_the_same_bytes(few_digits, quick_config, monkeypatch):
+    from homefold.device import deterministic_algorithms
+
+    with deterministic_algorithms(True):
+        kept = trained_features(quick_config, few_digits, epochs=3)
+        monkeypatch.setattr("homefold.features.batches._fits", lambda images, device: False)
+        copied = trained_features(quick_config, few_digits, epochs=3)
+    state = copied.net.state_dict()
+    assert all(torch.equal(value, state[name]) for name, value in kept.net.state_dict().items())
+
+
+def test_a_training_step_never_waits_for_the_device(few_digits, quick_config):
+    from homefold.data.augmentation import augmentation_preset
+    from homefold.features import build_feature_net
+    from homefold.features.gradient_step import GradientStep
+    from homefold.features.objective import Objective
+
+    device = torch.device("cuda")
+    net = build_feature_net(quick_config.features, (32, 32), normalisation="half", seed=0, pretrained=True).to(device)
+    objective = Objective(net.feature_dim, 3).to(device)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, fused=True)
+    scaler = torch.amp.GradScaler("cuda", enabled=False)
+    for recorded in (False, True):
+        step = GradientStep(
+            lambda images, labels: objective(net(images).float(), labels),
+            optimizer,
+            scaler,
+            augmentation_preset("default"),
+            device,
+            torch.bfloat16,
+            recorded=recorded,
+        )
+        pixels = torch.from_numpy(few_digits.images[:32]).to(device)
+        labels = torch.from_numpy(few_digits.labels[:32]).to(device)
+        random = torch.Generator(device=device).manual_seed(0)
+        for _ in range(5):
+            step(pixels, labels, rates=[0.01], generator=random)
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            for _ in range(3):
+                step(pixels, labels, rates=[0.02], generator=random)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("kind", ["vae", "conv-vae", "gan"])
+def test_a_recorded_manifold_is_as_good_as_one_fitted_step_by_step(kind, monkeypatch):
+    from homefold.manifold import ManifoldConfig, fit_manifold, gan, vae
+
+    random = torch.Generator().manual_seed(0)
+    labels = torch.arange(700) % 7
+    z = torch.randn(7, 64, generator=random)[labels] + 0.3 * torch.randn(700, 64, generator=random)
+    config = ManifoldConfig(kind=kind, epochs=60, latent_dim=8)
+
+    def fit():
+        return fit_manifold(config, z[:600], z[600:], labels=labels[:600], seed=0, device=torch.device("cuda")).report
+
+    recorded = fit()
+    for module in (vae, gan):
+        monkeypatch.setattr(module, "recorder_for", lambda device, enabled=True: None)
+    assert recorded.reconstruction_cosine == pytest.approx(fit().reconstruction_cosine, abs=0.02)
+
+
+def test_a_recorded_classifier_is_the_one_fitted_step_by_step(monkeypatch):
+    from homefold import classifier
+
+    random = torch.Generator().manual_seed(0)
+    labels = torch.arange(700) % 7
+    z = torch.randn(7, 64, generator=random)[labels] + 0.3 * torch.randn(700, 64, generator=random)
+
+    def fit():
+        config = classifier.ClassifierConfig(epochs=5)
+        return classifier.fit_classifier(
+            config, z[:610], labels[:610], z[610:], labels[610:], num_classes=7, seed=0, device="cuda"
+        )
+
+    recorded = fit().state_dict()
+    monkeypatch.setattr(classifier, "recorder_for", lambda device, enabled=True: None)
+    for name, value in fit().state_dict().items():
+        torch.testing.assert_close(recorded[name], value, rtol=1e-3, atol=1e-4)

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from homefold.captured_step import CapturedStep, recorder_for
 from homefold.errors import ConfigError, DataError, TrainingDivergedError
 from homefold.progress import ProgressReporter, SilentReporter
 from homefold.seeding import generator, isolated_seed
@@ -182,9 +183,7 @@ def _train(
     reporter: ProgressReporter,
 ) -> None:
     """Run the epochs and leave the best weights, their epoch and their accuracy in the model."""
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
-    )
+    learn = _training_step(model, config, train_z.device)
     best, best_state = (-1.0, -math.inf), {}
     with reporter.task("Classifier", total=config.epochs) as task:
         for epoch in range(config.epochs):
@@ -194,10 +193,7 @@ def _train(
                 device=train_z.device,
             )
             for rows in order.split(config.batch_size):
-                loss = F.cross_entropy(model(train_z[rows]), train_y[rows], label_smoothing=config.label_smoothing)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
+                learn(train_z[rows], train_y[rows])
             accuracy, held_out_loss = _judge(model, held_z, held_y)
             if not math.isfinite(held_out_loss):
                 raise TrainingDivergedError(
@@ -211,6 +207,26 @@ def _train(
                 best_state = {name: value.clone() for name, value in model.state_dict().items()}
             task.advance(1, accuracy=accuracy, loss=held_out_loss)
     model.load_state_dict(best_state)
+
+
+def _training_step(model: Classifier, config: ClassifierConfig, device: torch.device) -> CapturedStep:
+    """A step on features (n, d) and labels (n,); returns the loss before it."""
+    optimizer = torch.optim.AdamW(
+        model.parameters(),
+        lr=config.learning_rate,
+        weight_decay=config.weight_decay,
+        fused=True,
+        capturable=device.type == "cuda",
+    )
+
+    def learn(z: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        loss = F.cross_entropy(model(z), y, label_smoothing=config.label_smoothing)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return CapturedStep(learn, device, recorder_for(device))
 
 
 @torch.no_grad()

@@ -14,6 +14,7 @@ from torch import nn
 from homefold.config import HomefoldConfig, config_from_dict, config_to_dict, preset_config
 from homefold.data.arrays import dataset_from_arrays, images_from_array
 from homefold.data.dataset import DomainDataset
+from homefold.data.decoding import one_ahead
 from homefold.data.folder import find_images, load_images
 from homefold.data.images import resize_images
 from homefold.data.registry import domain_names, load_dataset
@@ -29,6 +30,7 @@ from homefold.manifold import build_manifold
 from homefold.model_card import model_card
 from homefold.model_folder import read_model_folder, write_model_folder
 from homefold.predictions import Predictions
+from homefold.processes import current_processes
 from homefold.progress import ProgressReporter, RichReporter, SilentReporter
 from homefold.projection import Projection, ProjectionConfig
 
@@ -242,6 +244,9 @@ class Homefold:
     def _open_work_dir(self, work_dir: Path | str, dataset: DomainDataset) -> Path:
         """The checkpoint file in `work_dir`, once it is certain that it belongs to this very fit."""
         folder = Path(work_dir)
+        checkpoint = folder / "features.safetensors"
+        if not current_processes().is_first:
+            return checkpoint
         config = config_to_dict(self.config)
         # Later stages are trained anew in seconds, so their settings may change between two attempts.
         decisive = ("seed", "preprocessing", "features")
@@ -261,7 +266,7 @@ class Homefold:
                 )
         else:
             write_json(record, identity)
-        return folder / "features.safetensors"
+        return checkpoint
 
     def features(self, data: ImageData) -> np.ndarray:
         """f's raw features `(n, d)` of images."""
@@ -333,9 +338,13 @@ class Homefold:
             images = images_from_array(data)
         else:
             paths = find_images([data] if isinstance(data, str | Path) else list(data))
-            for start in range(0, len(paths), _DECODED_AT_ONCE):
-                chunk = paths[start : start + _DECODED_AT_ONCE]
-                decoded, kept, _ = load_images(chunk, size=size, resize=resize, skip_bad=skip_bad)
+            chunks = [paths[start : start + _DECODED_AT_ONCE] for start in range(0, len(paths), _DECODED_AT_ONCE)]
+
+            def decode(chunk: Sequence[Path]) -> tuple[np.ndarray, list[Path], list[tuple[str, str]]]:
+                return load_images(chunk, size=size, resize=resize, skip_bad=skip_bad)
+
+            # An accelerator computes while the processor decodes the next chunk.
+            for decoded, kept, _ in one_ahead(decode, chunks, enabled=self.device.type != "cpu"):
                 if len(decoded):
                     yield decoded, tuple(str(path) for path in kept)
             return

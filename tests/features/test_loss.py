@@ -8,6 +8,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.weak import WeakIdKeyDictionary
 
 from homefold.features.loss import cosine_normalise, pairwise_metric_loss, pairwise_metric_loss_bound
 
@@ -102,3 +105,80 @@ def test_normalising_gives_unit_rows():
     z = torch.tensor([[3.0, 4.0], [3e30, 4e30], [0.0, 0.0]])
     expected = torch.tensor([[0.6, 0.8], [0.6, 0.8], [0.0, 0.0]])
     torch.testing.assert_close(cosine_normalise(z), expected)
+
+
+@given(
+    n=st.integers(1, 12),
+    d=st.integers(1, 6),
+    chunk=st.integers(1, 14),
+    temperature=st.floats(0.1, 2.0),
+    bias=st.floats(-1.0, 1.0),
+    balanced=st.booleans(),
+    seed=st.integers(0, 2**31),
+)
+def test_in_chunks_it_has_the_same_value_and_the_same_gradients(n, d, chunk, temperature, bias, balanced, seed):
+    random = torch.Generator().manual_seed(seed)
+    z = torch.randn(n, d, generator=random, dtype=torch.float64)
+    labels = torch.randint(0, 3, (n,), generator=random) - 1
+    found = []
+    for size in (None, chunk):
+        inputs = [
+            value.clone().requires_grad_() for value in (z, *torch.tensor([temperature, bias], dtype=torch.float64))
+        ]
+        loss = pairwise_metric_loss(inputs[0], labels, inputs[1], bias=inputs[2], balanced=balanced, chunk=size)
+        found.append((loss.detach(), *torch.autograd.grad(3 * loss, inputs)))
+    for whole, chunked in zip(*found, strict=True):
+        torch.testing.assert_close(chunked, whole, rtol=1e-9, atol=1e-12)
+    if not balanced:
+        expected = slow_pairwise_metric_loss(z.tolist(), labels.tolist(), temperature, bias)
+        assert float(found[1][0]) == pytest.approx(expected, rel=1e-9)
+
+
+def test_in_chunks_of_float32_it_stays_near_the_float64_reference():
+    torch.manual_seed(3)
+    z, labels = torch.randn(300, 16), torch.arange(300) % 7
+    exact = z.double().requires_grad_()
+    pairwise_metric_loss(exact, labels).backward()
+    near = z.clone().requires_grad_()
+    loss = pairwise_metric_loss(near, labels, chunk=64)
+    loss.backward()
+    assert loss.item() == pytest.approx(float(pairwise_metric_loss(z.double(), labels)), rel=1e-5)
+    torch.testing.assert_close(near.grad.double(), exact.grad, rtol=1e-3, atol=1e-8)
+
+
+class PeakBytes(TorchDispatchMode):
+    """Counts the bytes of all tensors made inside it that live at the same time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.peak, self._alive = 0, WeakIdKeyDictionary()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        given = {id(item.untyped_storage()) for item in tree_leaves((args, kwargs)) if isinstance(item, torch.Tensor)}
+        for item in tree_leaves(result):
+            if isinstance(item, torch.Tensor) and id(item.untyped_storage()) not in given:
+                self._alive[item.untyped_storage()] = item.untyped_storage().nbytes()
+        self.peak = max(self.peak, sum(self._alive.values()))
+        return result
+
+
+def peak_bytes(n: int, **settings) -> int:
+    torch.manual_seed(4)
+    z, labels = torch.randn(n, 8, requires_grad=True), torch.arange(n) % 7
+    with PeakBytes() as counter:
+        pairwise_metric_loss(z, labels, **settings).backward()
+    return counter.peak
+
+
+def test_in_chunks_memory_grows_with_the_batch_and_not_with_its_square():
+    once, twice = peak_bytes(512, chunk=32), peak_bytes(1024, chunk=32)
+    assert once < 512 * 512 * 4
+    assert 1.8 < twice / once < 2.2
+    assert peak_bytes(1024) / peak_bytes(512) > 3.5
+
+
+def test_a_batch_beyond_the_largest_whole_one_never_holds_all_pairs(monkeypatch):
+    monkeypatch.setattr("homefold.features.loss._LARGEST_WHOLE", 256)
+    monkeypatch.setattr("homefold.features.pair_blocks._PAIRS_AT_A_TIME", 256 * 16)
+    assert peak_bytes(512) < 512 * 512 * 4

@@ -157,3 +157,8 @@ def test_cross_entropy_fades_out(config, few_digits):
     faded = start(replace(config, cross_entropy_until=0.5), few_digits)
     kept = start(config, few_digits)
     assert faded.report.history[-1]["loss"] < kept.report.history[-1]["loss"]
+
+
+def test_images_copied_ahead_train_to_the_same_bytes(trained, config, few_digits, monkeypatch):
+    monkeypatch.setattr("homefold.features.batches._fits", lambda images, device: False)
+    assert same_bytes(trained.net, start(config, few_digits).net)

@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import torch
 import tyro
 
 from homefold.cli.domains import domain_names, require_domains
@@ -30,12 +31,14 @@ from homefold.cli.parsing import (
 from homefold.cli.unfinished import UnfinishedFit
 from homefold.config import HomefoldConfig, list_presets, preset_config
 from homefold.data import DomainDataset, load_dataset
+from homefold.device import resolve_device
 from homefold.errors import ConfigError, DataError, ModelFileError
 from homefold.features import build_backbone
 from homefold.files import read_json
 from homefold.model_folder import FORMAT
 from homefold.pipeline import Homefold
-from homefold.progress import ProgressReporter, RichReporter
+from homefold.processes import joined_processes, local_device, wait_for_all
+from homefold.progress import ProgressReporter, RichReporter, SilentReporter
 
 __all__ = ["FitOptions", "run"]
 
@@ -46,6 +49,8 @@ class FitOptions:
 
     What is trained so far lies in MODEL.unfinished until the model is complete: the same command, started again after a
     stop, goes on from there and ends with the same model.
+
+    Several GPUs or machines train one model together under torchrun: torchrun --nproc-per-node 2 -m homefold fit …
 
     Example: homefold fit photos/ --out model --holdout hospital4
     """
@@ -73,18 +78,28 @@ class FitOptions:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Fit, save, and say what came out."""
+    """Fit, save, and say what came out; among the processes of torchrun only the first writes and speaks."""
     options = _parse(arguments)
+    device = resolve_device(local_device(options.device))
+    with joined_processes(device) as processes:
+        if processes.is_first:
+            return _fit_and_save(options, device)
+        _help_to_fit(options, device)
+        return 0
+
+
+def _fit_and_save(options: FitOptions, device: torch.device) -> int:
     config = options.settings
     holdout = flatten(options.holdout)
     reporter = RichReporter()
-    model = Homefold(config, device=options.device, deterministic=options.deterministic, reporter=reporter)
+    model = Homefold(config, device=device, deterministic=options.deterministic, reporter=reporter)
     sources = _source_domains(options.data, holdout)
     _require_free(options.out, options.overwrite)
     build_backbone(config.features.backbone, config.features.weights)  # complains before images are decoded
     on_epoch = None if options.tensorboard is None else _tensorboard_writer(options.tensorboard)
     began = time.monotonic()
     with UnfinishedFit(options.out, config) as unfinished:
+        wait_for_all()
         if unfinished.has_checkpoint:
             note(f"Going on with the unfinished fit in {unfinished.folder}.")
         dataset = _load(options, config, sources, reporter)
@@ -99,6 +114,16 @@ def run(arguments: Sequence[str]) -> int:
     else:
         _print_summary(summary)
     return 0
+
+
+def _help_to_fit(options: FitOptions, device: torch.device) -> None:
+    """The part of a process that is not the first: it trains along, from the same checkpoint, and writes nothing."""
+    model = Homefold(options.settings, device=device, deterministic=options.deterministic)
+    sources = _source_domains(options.data, flatten(options.holdout))
+    # Until the first process has looked at what an earlier fit left.
+    wait_for_all()
+    dataset = _load(options, options.settings, sources, SilentReporter(), quiet=True)
+    model.fit(dataset, work_dir=UnfinishedFit(options.out, options.settings).folder)
 
 
 def _parse(arguments: Sequence[str]) -> FitOptions:
@@ -151,7 +176,12 @@ def _is_model(folder: Path) -> bool:
 
 
 def _load(
-    options: FitOptions, config: HomefoldConfig, sources: tuple[str, ...], reporter: ProgressReporter
+    options: FitOptions,
+    config: HomefoldConfig,
+    sources: tuple[str, ...],
+    reporter: ProgressReporter,
+    *,
+    quiet: bool = False,
 ) -> DomainDataset:
     """The source domains alone."""
     side = config.preprocessing.image_size
@@ -163,7 +193,7 @@ def _load(
         domains=sources or None,
         reporter=reporter,
     )
-    for path, reason in dataset.skipped:
+    for path, reason in () if quiet else dataset.skipped:
         note(f"left out: {path} {reason}")
     return dataset
 

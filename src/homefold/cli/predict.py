@@ -17,7 +17,7 @@ from homefold.cli.output import note
 from homefold.cli.parsing import DebugFlag, DeviceFlag, OptionalFloat, OptionalPath, SkipBadFlag, Switch, parse
 from homefold.cli.projection_flags import ProjectionFlags, ProjectionPreset, chosen_projection
 from homefold.data import BadImageError, decode_image, find_images
-from homefold.data.folder import map_images
+from homefold.data.decoding import map_images, one_ahead
 from homefold.errors import ConfigError, DataError
 from homefold.files import write_atomically
 from homefold.pipeline import Homefold
@@ -118,9 +118,10 @@ def _predict_all(
     """Write an answer for every image in order; returns how many could not be read."""
     bad = 0
     with reporter.task("Predicting", total=len(paths)) as bar:
-        for start in range(0, len(paths), _IMAGES_AT_ONCE):
-            chunk = paths[start : start + _IMAGES_AT_ONCE]
-            decoded = _decode(chunk, model)
+        chunks = [paths[start : start + _IMAGES_AT_ONCE] for start in range(0, len(paths), _IMAGES_AT_ONCE)]
+        # An accelerator computes while the processor decodes the next chunk.
+        ready = one_ahead(lambda chunk: _decode(chunk, model), chunks, enabled=model.device.type != "cpu")
+        for chunk, decoded in zip(chunks, ready, strict=True):
             failures = [item for item in decoded if isinstance(item, BadImageError)]
             if failures and not options.skip_bad:
                 raise DataError(_tell(failures))

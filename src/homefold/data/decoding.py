@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from homefold.data.sources import ImageSource
 from homefold.errors import DataError
 from homefold.progress import ProgressReporter, SilentReporter
 
-__all__ = ["check_bad", "compact", "decode_all", "decode_into", "map_images"]
+__all__ = ["check_bad", "compact", "decode_all", "decode_into", "map_images", "one_ahead"]
 
 _NAMED_AT_MOST = 10
 _Item = TypeVar("_Item")
@@ -54,6 +54,33 @@ def map_images(
                 task.advance()
     finally:
         # After Ctrl-C nobody waits for the images that are still queued.
+        executor.shutdown(cancel_futures=True)
+
+
+def one_ahead(
+    function: Callable[[_Item], _Result], items: Iterable[_Item], *, enabled: bool = True
+) -> Iterator[_Result]:
+    """`function` of every item in order, the next one computed while the caller uses the last.
+
+    Args:
+        function: such as one that decodes a chunk of images; what it raises is raised when its turn comes.
+        items: what it takes.
+        enabled: False computes each when it is asked for, where caller and function would only share the same cores.
+    """
+    if not enabled:
+        yield from map(function, items)
+        return
+    executor = ThreadPoolExecutor(max_workers=1)
+    try:
+        pending: Future[_Result] | None = None
+        for item in items:
+            following = executor.submit(function, item)
+            if pending is not None:
+                yield pending.result()
+            pending = following
+        if pending is not None:
+            yield pending.result()
+    finally:
         executor.shutdown(cancel_futures=True)
 
 

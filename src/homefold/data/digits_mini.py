@@ -17,12 +17,9 @@ import json
 from functools import cache
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 import PIL
-import sklearn
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
-from sklearn.datasets import load_digits, load_sample_images
 
 from homefold.data.cache_directory import cache_directory
 from homefold.data.dataset import DomainDataset
@@ -104,6 +101,10 @@ def _cached_images(seed: int, directory: Path) -> np.ndarray:
 
 def _cache_key(seed: int) -> str:
     """What the pixels depend on: another version of a drawing library may draw another pixel."""
+    # Here and below: scikit-learn takes seconds to import, and every command imports this file.
+    import matplotlib
+    import sklearn
+
     versions = {library.__name__: library.__version__ for library in (matplotlib, np, PIL, sklearn)}
     text = json.dumps({"recipe": _RECIPE, "seed": seed, "versions": versions}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -150,6 +151,8 @@ def _random(seed: int, purpose: str) -> np.random.Generator:
 
 def _share_handwriting(seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows of scikit-learn's digits for `scan` and for `photo`, `(870,)` each, without a row in common."""
+    from sklearn.datasets import load_digits
+
     random, target = _random(seed, "handwriting"), load_digits().target
     shares = np.stack(
         [
@@ -163,6 +166,8 @@ def _share_handwriting(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _handwriting() -> np.ndarray:
     """`(1797, 32, 32)` floats in [0, 1], 1 where there is ink: the 8×8 digits enlarged smoothly."""
+    from sklearn.datasets import load_digits
+
     small = load_digits().images.astype(np.float32) / 16
     large = [np.asarray(Image.fromarray(image).resize((_SIDE, _SIDE), Image.Resampling.BICUBIC)) for image in small]
     return np.clip(np.stack(large), 0, 1)
@@ -175,6 +180,8 @@ def _draw_scan(ink: np.ndarray) -> np.ndarray:
 
 def _draw_photo(ink: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """Handwriting and a patch of a photograph blended by absolute difference, as MNIST-M was made."""
+    from sklearn.datasets import load_sample_images
+
     photographs = [Image.fromarray(image) for image in load_sample_images().images]
     patches = np.stack([_random_patch(photographs, random) for _ in ink]).astype(np.float32)
     return _to_bytes(np.abs(patches - ink[..., None] * 255))
@@ -266,6 +273,8 @@ def _glyph_row(
 
 
 def _render(font: str, text: str) -> Image.Image:
+    import matplotlib
+
     path = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{font}.ttf"
     try:
         face = ImageFont.truetype(str(path), _CANVAS, layout_engine=ImageFont.Layout.BASIC)

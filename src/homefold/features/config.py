@@ -11,6 +11,7 @@ from homefold.choices import require_choices
 from homefold.data.augmentation import AugmentationConfig
 from homefold.device import Precision
 from homefold.errors import ConfigError
+from homefold.features.gradient_step import Compile, CudaGraph
 from homefold.features.network import Head
 from homefold.features.sampling import Sampling
 from homefold.features.schedule import Schedule
@@ -74,6 +75,10 @@ class FeatureConfig:
     """Keep the epoch with the lowest held-out L_A (best), or the last one."""
     checkpoint_seconds: float = 60.0
     """Least time between two checkpoints, which are written at the end of an epoch."""
+    compile: Compile = "auto"
+    """Compile network and augmentation: on, off, or auto (on CUDA for 20,000 steps or more; about half a minute)."""
+    cuda_graph: CudaGraph = "auto"
+    """Record the training step once and replay it on CUDA (auto), for the same numbers faster; or off."""
     augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
     """How training images are varied."""
 

@@ -14,17 +14,18 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
-from homefold.data.augmentation import augment_batch
 from homefold.data.dataset import DomainDataset
 from homefold.device import autocast, resolve_precision
-from homefold.errors import TrainingDivergedError
+from homefold.errors import ConfigError, TrainingDivergedError
 from homefold.features.averaging import WeightAverage
 from homefold.features.batches import ImageStore
 from homefold.features.collapse import FeatureSpread, feature_spread, require_spread
 from homefold.features.config import FeatureConfig
+from homefold.features.gradient_step import GradientStep, require_even_parts, worth_compiling
 from homefold.features.sampling import epoch_batches
 from homefold.features.schedule import learning_rate_factor
 from homefold.files import read_state, write_state
+from homefold.processes import add_up, current_processes, from_first
 from homefold.progress import ProgressReporter, SilentReporter
 from homefold.seeding import generator, isolated_seed
 
@@ -108,6 +109,8 @@ class TrainingRun(ABC):
 
     net: nn.Module
     objective: nn.Module
+    shares_batches = False
+    """Whether the losses of several processes, each on its part of a batch, add up to the loss of the batch."""
 
     def __init__(
         self,
@@ -146,8 +149,24 @@ class TrainingRun(ABC):
             momentum=config.momentum,
             nesterov=config.momentum > 0,
             weight_decay=config.weight_decay,
+            fused=True if device.type == "cuda" else None,
         )
         self.scaler = torch.amp.GradScaler(device.type, enabled=self.dtype == torch.float16)
+        self.processes = current_processes()
+        if self.processes.count > 1 and not self.shares_batches:
+            raise ConfigError("this method cannot be trained by several processes; start it without torchrun.")
+        steps = config.epochs * max(1, len(train) // config.batch_size)
+        self.compiled = worth_compiling(config.compile, device, steps)
+        self.gradient_step = GradientStep(
+            self._loss_of,
+            self.optimizer,
+            self.scaler,
+            config.augmentation,
+            device,
+            self.dtype,
+            compiled=self.compiled,
+            recorded=config.cuda_graph == "auto" and self.recordable,
+        )
         self.average = WeightAverage(self.net)
         self.epoch = 0
         self.best_epoch = 0
@@ -155,6 +174,12 @@ class TrainingRun(ABC):
         self.best_net: dict[str, torch.Tensor] = {}
         self.best_objective: dict[str, torch.Tensor] = {}
         self.history: list[dict[str, float]] = []
+        self._step, self._total = 0, 1
+
+    @property
+    def recordable(self) -> bool:
+        """Whether `batch_loss` does the same at every step, looking at no `step`, so that one recording serves all."""
+        return False
 
     def parameter_groups(self) -> list[ParameterGroup]:
         """What SGD changes."""
@@ -178,6 +203,9 @@ class TrainingRun(ABC):
 
     def state(self) -> dict[str, Any]:
         """Everything that `restore` needs to go on as if nothing had happened."""
+        for group in self.optimizer.param_groups:
+            # A recorded step keeps its rate in device memory; it is set at every step anyway.
+            group["lr"] = self.config.learning_rate
         return {
             "epoch": self.epoch,
             "net": self.net.state_dict(),
@@ -216,15 +244,20 @@ class TrainingRun(ABC):
         )
         augmentation = generator(self.seed, "augmentation", self.epoch, device=self.device)
         losses = torch.empty(len(order), device=self.device)
-        # Both copies once an epoch: a step that moves its indices to the device would wait for it.
-        rows, indices = order.to(self.device), self.train_indices[order].to(self.store.place)
+        require_even_parts(order.shape[1], self.processes.count)
+        own_rows = order[:, self.processes.part(order.shape[1])]
+        # Once an epoch: a step that moved its rows to the device would wait for it.
+        rows = own_rows.to(self.device)
         self.net.train()
-        with isolated_seed(self.seed, "epoch", self.epoch, device=self.device):
+        # Processes vary by what each draws for itself, such as dropout; one alone draws as it always did.
+        own = (self.processes.rank,) if self.processes.count > 1 else ()
+        with isolated_seed(self.seed, "epoch", self.epoch, *own, device=self.device):
             self.epoch_start()
-            for step in range(len(order)):
+            for step, pixels in enumerate(self.store.batches(self.train_indices[own_rows])):
                 losses[step] = self._train_step(
-                    self.epoch * len(order) + step, config.epochs * len(order), rows[step], indices[step], augmentation
+                    self.epoch * len(order) + step, config.epochs * len(order), pixels, rows[step], augmentation
                 )
+        self._agree(losses)
         self._require_finite(losses, checkpoint)
         self.epoch += 1
         if config.average_from < 1 and self.epoch > config.average_from * config.epochs:
@@ -240,34 +273,37 @@ class TrainingRun(ABC):
         return figures
 
     def _train_step(
-        self, step: int, total: int, rows: torch.Tensor, indices: torch.Tensor, augmentation: torch.Generator
+        self, step: int, total: int, pixels: torch.Tensor, rows: torch.Tensor, augmentation: torch.Generator
     ) -> torch.Tensor:
         config = self.config
         factor = learning_rate_factor(config.schedule, step, total, milestones=config.milestones, decay=config.decay)
-        for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
-            group["lr"] = config.learning_rate * factor * rate
-        batch = Batch(
-            images=augment_batch(self.store.batch(indices), config.augmentation, augmentation),
-            labels=self.training_images.labels[rows],
-            domains=self.training_images.domains[rows],
-            rows=rows,
-            step=step,
-            steps=total,
-        )
-        with autocast(self.device, self.dtype):
-            loss = self.batch_loss(batch)
-        self.optimizer.zero_grad(set_to_none=True)
-        self.scaler.scale(loss).backward()
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
-        return loss.detach()
+        rates = [config.learning_rate * factor * rate for rate in self.rates]
+        self._step, self._total = step, total
+        labels, domains = self.training_images.labels[rows], self.training_images.domains[rows]
+        return self.gradient_step(pixels, labels, domains, rows, rates=rates, generator=augmentation)
+
+    def _loss_of(
+        self, images: torch.Tensor, labels: torch.Tensor, domains: torch.Tensor, rows: torch.Tensor
+    ) -> torch.Tensor:
+        return self.batch_loss(Batch(images, labels, domains, rows, self._step, self._total))
+
+    def _agree(self, losses: torch.Tensor) -> None:
+        """Add up the processes' shares of the losses, and average the batch-norm statistics that each has."""
+        if self.processes.count == 1:
+            return
+        add_up([losses])
+        statistics = [value for value in self.net.buffers() if value.is_floating_point()]
+        add_up(statistics)
+        for value in statistics:
+            value.div_(self.processes.count)
 
     def _candidate(self) -> dict[str, torch.Tensor]:
         return self.average.mean if self.average.count else self.net.state_dict()
 
     def _held_out(self, state: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
         self.net.eval()
-        with torch.no_grad():
+        # In training's own precision: float32 would take several times as long and choose the same epoch.
+        with torch.no_grad(), autocast(self.device, self.dtype):
             parts = [
                 self.held_out(functional_call(self.net, state, (self.store.batch(chunk),)))
                 for chunk in self.held_out_indices.split(self.config.batch_size)
@@ -285,7 +321,7 @@ class TrainingRun(ABC):
         parts = zip(*(item.split(_LARGEST_VALIDATION_BATCH) for item in (z, scores, labels)), strict=True)
         with torch.no_grad():
             values = [len(y) * self.criterion(part, score, y) for part, score, y in parts]
-        return float(torch.stack(values).sum() / len(z))
+        return from_first(float(torch.stack(values).sum() / len(z)), self.device)
 
     def _require_finite(self, losses: torch.Tensor, checkpoint: Path | None) -> None:
         bad = torch.nonzero(~torch.isfinite(losses)).flatten()
@@ -349,6 +385,6 @@ def complete_run(
             if on_epoch:
                 on_epoch(figures)
             due = time.monotonic() - last_written >= config.checkpoint_seconds
-            if checkpoint is not None and (due or run.epoch == config.epochs):
+            if checkpoint is not None and run.processes.is_first and (due or run.epoch == config.epochs):
                 write_state(checkpoint, run.state())
                 last_written = time.monotonic()

@@ -8,7 +8,18 @@ from collections.abc import Sequence
 import torch
 from torch.nn import functional as F
 
-__all__ = ["cosine_normalise", "pairwise_metric_loss", "pairwise_metric_loss_bound"]
+from homefold.features.pair_blocks import pair_loss_in_blocks, rows_at_a_time
+from homefold.processes import current_processes, gather_labels, gather_rows
+
+__all__ = [
+    "cosine_normalise",
+    "pairwise_metric_loss",
+    "pairwise_metric_loss_bound",
+    "pairwise_metric_loss_share",
+]
+
+# Up to here all pairs at once are the faster way; beyond, several matrices of N² numbers would be held.
+_LARGEST_WHOLE = 2048
 
 
 def cosine_normalise(z: torch.Tensor) -> torch.Tensor:
@@ -28,6 +39,7 @@ def pairwise_metric_loss(
     *,
     bias: float | torch.Tensor = 0.0,
     balanced: bool = False,
+    chunk: int | None = None,
 ) -> torch.Tensor:
     """L_A = mean over all N² pairs (i, j) of BCE(sigmoid(cos(z_i, z_j) / τ + b), [y_i = y_j]).
 
@@ -39,6 +51,9 @@ def pairwise_metric_loss(
         temperature: τ; a tensor when it is learned.
         bias: b, added to the logit; negative values start training from "most pairs differ".
         balanced: weigh equal and different pairs half each, instead of by their number.
+        chunk: rows of the pair matrix held at a time, so that memory grows as `chunk · n` and not as n²; the value and
+            the gradient are the same. None holds all rows up to a batch of 2,048, and beyond as many as 4 million
+            pairs have. Such a loss can be differentiated once only.
 
     Returns:
         A scalar.
@@ -48,7 +63,11 @@ def pairwise_metric_loss(
     0.3133
     """
     with torch.autocast(z.device.type, enabled=False):
-        unit = cosine_normalise(z if z.dtype in (torch.float32, torch.float64) else z.float())
+        unit = _unit_rows(z)
+        if chunk is None and len(z) > _LARGEST_WHOLE:
+            chunk = rows_at_a_time(len(z))
+        if chunk is not None:
+            return pair_loss_in_blocks(unit, unit, labels, labels, temperature, bias, balanced=balanced, chunk=chunk)
         logits = unit @ unit.T / temperature + bias
         same = (labels[:, None] == labels[None, :]).to(logits.dtype)
         losses = F.binary_cross_entropy_with_logits(logits, same, reduction="none")
@@ -57,6 +76,38 @@ def pairwise_metric_loss(
         different = 1 - same
         halves = [(losses * mask).sum() / mask.sum().clamp(min=1) for mask in (same, different)]
         return (halves[0] + halves[1]) / 2
+
+
+def pairwise_metric_loss_share(
+    z: torch.Tensor,
+    labels: torch.Tensor,
+    temperature: float | torch.Tensor = 0.1,
+    *,
+    bias: float | torch.Tensor = 0.0,
+    balanced: bool = False,
+) -> torch.Tensor:
+    """This process's share of the L_A over the pairs of all processes; alone, L_A itself.
+
+    The shares add up to the L_A of the whole batch, and the gradients of the shares to its gradient, as long as every
+    process calls this and its backward pass. All processes give equally many rows.
+
+    Args:
+        z: `(n, d)` this process's features.
+        labels, temperature, bias, balanced: as in `pairwise_metric_loss`, the labels this process's.
+    """
+    if current_processes().count == 1:
+        return pairwise_metric_loss(z, labels, temperature, bias=bias, balanced=balanced)
+    with torch.autocast(z.device.type, enabled=False):
+        unit = _unit_rows(z)
+        columns, column_labels = gather_rows(unit), gather_labels(labels)
+        chunk = rows_at_a_time(len(columns))
+        return pair_loss_in_blocks(
+            unit, columns, labels, column_labels, temperature, bias, balanced=balanced, chunk=chunk
+        )
+
+
+def _unit_rows(z: torch.Tensor) -> torch.Tensor:
+    return cosine_normalise(z if z.dtype in (torch.float32, torch.float64) else z.float())
 
 
 def pairwise_metric_loss_bound(class_counts: Sequence[int], temperature: float) -> float:

@@ -9,7 +9,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from homefold.errors import ConfigError
-from homefold.features.loss import pairwise_metric_loss
+from homefold.features.loss import pairwise_metric_loss, pairwise_metric_loss_share
+from homefold.processes import current_processes
 
 __all__ = ["Objective"]
 
@@ -64,17 +65,21 @@ class Objective(nn.Module):
         return self.temperature if self.log_temperature is None else self.log_temperature.exp()
 
     def forward(self, z: torch.Tensor, labels: torch.Tensor, cross_entropy_scale: float = 1.0) -> torch.Tensor:
-        """The loss of a batch; `cross_entropy_scale` in [0, 1] fades the cross entropy out during training."""
+        """The loss of a batch; `cross_entropy_scale` in [0, 1] fades the cross entropy out during training.
+
+        Among several processes, each with a part of the batch, this process's share: the shares add up to the loss.
+        """
         total = z.new_zeros(())
         if self.metric_weight:
-            metric = pairwise_metric_loss(
+            metric = pairwise_metric_loss_share(
                 z, labels, self.pair_temperature(), bias=self.bias, balanced=self.balanced_pairs
             )
             total = total + self.metric_weight * metric
         if self.classifier is not None and cross_entropy_scale > 0:
             with torch.autocast(z.device.type, enabled=False):
                 loss = F.cross_entropy(self.classifier(z.float()), labels)
-            total = total + self.cross_entropy_weight * cross_entropy_scale * loss
+            weight = self.cross_entropy_weight * cross_entropy_scale / current_processes().count
+            total = total + weight * loss
         return total
 
     def criterion(self, z: torch.Tensor, labels: torch.Tensor, temperature: float) -> torch.Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -110,13 +111,25 @@ class _FeatureRun(TrainingRun):
 
     net: FeatureNet
     objective: Objective
+    shares_batches = True
+
+    @property
+    def recordable(self) -> bool:
+        return not self._fades
+
+    @property
+    def _fades(self) -> bool:
+        return self.config.cross_entropy_until < 1 and self.config.metric_weight > 0
+
+    @cached_property
+    def _forward(self) -> Callable[[torch.Tensor], torch.Tensor]:
+        return torch.compile(self.net) if self.compiled else self.net
 
     def batch_loss(self, batch: Batch) -> torch.Tensor:
-        config = self.config
         fade = 1.0
-        if config.cross_entropy_until < 1 and config.metric_weight:
-            fade = max(0.0, 1 - batch.step / max(batch.steps * config.cross_entropy_until, 1))
-        z = self.net(batch.images)
+        if self._fades:
+            fade = max(0.0, 1 - batch.step / max(batch.steps * self.config.cross_entropy_until, 1))
+        z = self._forward(batch.images)
         with torch.autocast(self.device.type, enabled=False):
             return self.objective(z.float(), batch.labels, fade)
 

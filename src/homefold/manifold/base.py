@@ -23,6 +23,7 @@ __all__ = [
     "constant_features_reason",
     "even_subset",
     "explained_share",
+    "fused_adamw",
     "mlp",
     "nearly_constant",
     "paper_manifold_config",
@@ -257,6 +258,16 @@ def mlp(*widths: int) -> nn.Sequential:
     for before, after in pairwise(widths):
         layers += [nn.Linear(before, after), nn.LeakyReLU(SLOPE)]
     return nn.Sequential(*layers[:-1])
+
+
+def fused_adamw(
+    network: nn.Module, rate: float, weight_decay: float, betas: tuple[float, float] = (0.9, 0.999)
+) -> torch.optim.AdamW:
+    """AdamW in one kernel, which a CUDA graph can hold where the network lies on CUDA."""
+    on_cuda = next(network.parameters()).is_cuda
+    return torch.optim.AdamW(
+        network.parameters(), lr=rate, betas=betas, weight_decay=weight_decay, fused=True, capturable=on_cuda
+    )
 
 
 def nearly_constant(baseline_cosine: float) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from homefold.captured_step import CapturedStep, Recorder, recorder_for
 from homefold.errors import TrainingDivergedError
 from homefold.manifold.base import (
     Manifold,
@@ -17,6 +19,7 @@ from homefold.manifold.base import (
     check_features,
     constant_features_reason,
     explained_share,
+    fused_adamw,
     mlp,
     nearly_constant,
     training_rate,
@@ -177,9 +180,17 @@ def _train(
     """Run the epochs, leave the best averaged weights in the model, and return the epoch they come from."""
     epochs, size = config.resolved_epochs, min(config.batch_size, len(train))
     steps = len(train) // size
-    optimizers = [_adam(network, config) for network in (discriminator, model)]
+    optimizers = [
+        fused_adamw(network, config.resolved_learning_rate, config.weight_decay, betas=(0.5, 0.999))
+        for network in (discriminator, model)
+    ]
     averaged = copy.deepcopy(model).requires_grad_(False)
     penalty_weight = config.gradient_penalty * float(train.square().sum(dim=1).mean())
+    recorder = recorder_for(train.device)
+    plain, penalised = (
+        _training_step(model, discriminator, averaged, optimizers, weight, recorder)
+        for weight in (0.0, penalty_weight * _PENALTY_EVERY)
+    )
     best_score, best_epoch, best_state = -math.inf, 0, {}
     judge_every = max(1, epochs // 30)
     with reporter.task("Manifold (GAN)", total=epochs) as task:
@@ -188,13 +199,11 @@ def _train(
             order = torch.randperm(len(train), generator=draw, device=train.device)
             for step in range(steps):
                 done = epoch * steps + step
-                for group in [*optimizers[0].param_groups, *optimizers[1].param_groups]:
-                    group["lr"] = training_rate(config, done, epochs * steps)
+                rate = training_rate(config, done, epochs * steps)
                 real = train[order[step * size : (step + 1) * size]]
                 latents = torch.randn(size, config.latent_dim, generator=draw, device=train.device)
-                penalised = penalty_weight * _PENALTY_EVERY if done % _PENALTY_EVERY == 0 else 0.0
-                _adversarial_step(model, discriminator, optimizers, real, latents, penalised)
-                _follow(averaged, model, min(_AVERAGING, (1 + done) / (10 + done)))
+                learn = penalised if done % _PENALTY_EVERY == 0 else plain
+                learn(real, latents, rate, 1 - min(_AVERAGING, (1 + done) / (10 + done)))
             facts: dict[str, float] = {}
             if (epoch + 1) % judge_every == 0 or epoch + 1 == epochs:
                 covered, diversity = judge.measure(averaged)
@@ -209,45 +218,63 @@ def _train(
     return best_epoch
 
 
-def _adam(network: nn.Module, config: ManifoldConfig) -> torch.optim.Optimizer:
-    return torch.optim.AdamW(
-        network.parameters(),
-        lr=config.resolved_learning_rate,
-        betas=(0.5, 0.999),
-        weight_decay=config.weight_decay,
-        fused=True,
-    )
+def _training_step(
+    model: GAN,
+    discriminator: nn.Module,
+    averaged: nn.Module,
+    optimizers: Sequence[torch.optim.Optimizer],
+    penalty_weight: float,
+    recorder: Recorder | None,
+) -> CapturedStep:
+    """A step on real features (n, d) and latents (n, latent_dim), at a rate, moving the averaged weights by a share."""
+
+    def learn(
+        real: torch.Tensor, latents: torch.Tensor, rate: float | torch.Tensor, share: float | torch.Tensor
+    ) -> torch.Tensor:
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+        loss = _adversarial_step(model, discriminator, optimizers, real.detach(), latents, penalty_weight)
+        _follow(averaged, model, share)
+        return loss
+
+    return CapturedStep(learn, model.bank_latents.device, recorder)
 
 
 def _adversarial_step(
     model: GAN,
     discriminator: nn.Module,
-    optimizers: list[torch.optim.Optimizer],
+    optimizers: Sequence[torch.optim.Optimizer],
     real: torch.Tensor,
     latents: torch.Tensor,
     penalty_weight: float,
-) -> None:
-    """One step of the discriminator, then one of the generator, on the same fakes."""
+) -> torch.Tensor:
+    """One step of the discriminator, then one of the generator, on the same fakes; the generator's loss before it."""
     fake = model.decode(latents)
     real.requires_grad_(penalty_weight > 0)
     real_scores = discriminator(real)
     loss = discriminator_loss(real_scores, discriminator(fake.detach()))
     if penalty_weight > 0:
         loss = loss + penalty_weight * gradient_penalty(real_scores, real)
-    optimizers[0].zero_grad()
+    optimizers[0].zero_grad(set_to_none=True)
     loss.backward()
     optimizers[0].step()
 
     loss = generator_loss(discriminator(fake))
-    optimizers[1].zero_grad()
+    optimizers[1].zero_grad(set_to_none=True)
     loss.backward(inputs=list(model.parameters()))
     optimizers[1].step()
+    return loss.detach()
 
 
 @torch.no_grad()
-def _follow(averaged: nn.Module, model: nn.Module, keep: float) -> None:
-    """Move the averaged weights towards the current ones: a GAN's weights circle around good ones."""
-    torch._foreach_lerp_(list(averaged.parameters()), list(model.parameters()), 1 - keep)
+def _follow(averaged: nn.Module, model: nn.Module, share: float | torch.Tensor) -> None:
+    """Move the averaged weights by a share towards the current ones: a GAN's weights circle around good ones."""
+    if not isinstance(share, torch.Tensor):
+        torch._foreach_lerp_(list(averaged.parameters()), list(model.parameters()), share)
+        return
+    for mean, value in zip(averaged.parameters(), model.parameters(), strict=True):
+        mean.lerp_(value, share)
 
 
 def _diverged(config: ManifoldConfig, epoch: int, train: torch.Tensor) -> TrainingDivergedError:

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from homefold.captured_step import CapturedStep, recorder_for
 from homefold.errors import ConfigError, TrainingDivergedError
 from homefold.manifold.base import (
     SLOPE,
@@ -18,6 +19,7 @@ from homefold.manifold.base import (
     constant_features_reason,
     even_subset,
     explained_share,
+    fused_adamw,
     mlp,
     nearly_constant,
     training_rate,
@@ -190,12 +192,12 @@ def _train(
 ) -> int:
     """Run the epochs, leave the best weights in the model, and return the epoch they come from."""
     epochs = config.resolved_epochs
-    optimizer = _optimizer(config, model)
+    learn = _training_step(model, _optimizer(config, model), config)
     best_loss, best_epoch, best_state = math.inf, 0, {}
     judge_every = max(1, epochs // 30)
     with reporter.task(f"Manifold ({config.kind.upper()})", total=epochs) as task:
         for epoch in range(epochs):
-            facts = {"loss": _run_epoch(model, optimizer, config, train, seed, epoch)}
+            facts = {"loss": _run_epoch(learn, config, train, seed, epoch)}
             if not math.isfinite(facts["loss"]):
                 raise _diverged(config, epoch, train)
             if (epoch + 1) % judge_every == 0 or epoch + 1 == epochs:
@@ -210,14 +212,25 @@ def _train(
     return best_epoch
 
 
-def _run_epoch(
-    model: VAE,
-    optimizer: torch.optim.Optimizer,
-    config: ManifoldConfig,
-    train: torch.Tensor,
-    seed: int,
-    epoch: int,
-) -> float:
+def _training_step(model: VAE, optimizer: torch.optim.Optimizer, config: ManifoldConfig) -> CapturedStep:
+    """A step on targets (n, d) with noise (n, latent_dim) at a learning rate; returns the loss before it."""
+    device = model.bank_latents.device
+
+    def learn(target: torch.Tensor, noise: torch.Tensor, rate: float | torch.Tensor) -> torch.Tensor:
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        mean, log_variance = model.posterior(target)
+        reconstruction = model.decode(torch.addcmul(mean, noise, (0.5 * log_variance).exp()))
+        loss = vae_loss(reconstruction, target, mean, log_variance, config.kl_weight)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return CapturedStep(learn, device, recorder_for(device))
+
+
+def _run_epoch(learn: CapturedStep, config: ManifoldConfig, train: torch.Tensor, seed: int, epoch: int) -> float:
     """One pass in whole batches (what remains of the shuffled order waits for another epoch); the mean loss."""
     size = min(config.batch_size, len(train))
     steps = len(train) // size
@@ -225,17 +238,9 @@ def _run_epoch(
     order = torch.randperm(len(train), generator=draw, device=train.device)
     total = torch.zeros((), device=train.device)
     for step in range(steps):
-        for group in optimizer.param_groups:
-            group["lr"] = training_rate(config, epoch * steps + step, config.resolved_epochs * steps)
         target = train[order[step * size : (step + 1) * size]]
-        mean, log_variance = model.posterior(target)
-        noise = torch.randn(mean.shape, generator=draw, device=mean.device)
-        reconstruction = model.decode(torch.addcmul(mean, noise, (0.5 * log_variance).exp()))
-        loss = vae_loss(reconstruction, target, mean, log_variance, config.kl_weight)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        total += loss.detach()
+        noise = torch.randn(size, config.latent_dim, generator=draw, device=train.device)
+        total += learn(target, noise, training_rate(config, epoch * steps + step, config.resolved_epochs * steps))
     # the only wait for the device in an epoch
     return float(total) / steps
 
@@ -244,7 +249,7 @@ def _optimizer(config: ManifoldConfig, model: nn.Module) -> torch.optim.Optimize
     rate, decay = config.resolved_learning_rate, config.weight_decay
     if config.optimizer == "sgd":
         return torch.optim.SGD(model.parameters(), lr=rate, momentum=config.momentum, weight_decay=decay, fused=True)
-    return torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=decay, fused=True)
+    return fused_adamw(model, rate, decay)
 
 
 def _diverged(config: ManifoldConfig, epoch: int, train: torch.Tensor) -> TrainingDivergedError:

@@ -49,6 +49,8 @@ class CCSA(LearnerMethod):
 
 
 class _CCSALearner(Learner):
+    recordable = True
+
     def __init__(self, net: FeatureNet, task: LearningTask, settings: CCSA) -> None:
         super().__init__(net, task)
         self.settings = settings

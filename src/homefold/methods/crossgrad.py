@@ -58,6 +58,8 @@ class CrossGrad(LearnerMethod):
 
 
 class _CrossGradLearner(Learner):
+    recordable = True
+
     def __init__(self, net: FeatureNet, task: LearningTask, settings: CrossGrad) -> None:
         super().__init__(net, task)
         self.settings = settings

@@ -107,6 +107,8 @@ class DSamLearner(Learner):
         settings: the method's.
     """
 
+    recordable = True
+
     def __init__(self, net: FeatureNet, task: LearningTask, settings: DSam) -> None:
         super().__init__(net, task)
         self.size = 0

@@ -109,6 +109,8 @@ class DdaigLearner(Learner):
         settings: the method's.
     """
 
+    recordable = True
+
     def __init__(self, net: FeatureNet, task: LearningTask, settings: Ddaig) -> None:
         super().__init__(net, task)
         self.settings = settings

@@ -32,6 +32,7 @@ __all__ = [
 
 _FINE_TUNING_EPOCHS = 20
 _FINE_TUNING_RATE = 0.1
+_NOT_DECISIVE = ("checkpoint_seconds", "compile", "cuda_graph")
 _FROM_SCRATCH = ("digits", "digits-bn", "wrn-16-4")
 
 
@@ -57,9 +58,9 @@ def _weights_identity(config: FeatureConfig) -> str:
 
 
 def decisive_settings(config: FeatureConfig) -> dict[str, Any]:
-    """The settings that decide the outcome: how often checkpoints are written does not."""
+    """The settings that decide the outcome: how fast it comes and how often checkpoints are written do not."""
     values = asdict(replace(config, weights=_weights_identity(config)))
-    return {name: value for name, value in values.items() if name != "checkpoint_seconds"}
+    return {name: value for name, value in values.items() if name not in _NOT_DECISIVE}
 
 
 def features_id(key: TaskKey) -> StageId:

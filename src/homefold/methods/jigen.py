@@ -57,6 +57,8 @@ class Jigen(LearnerMethod):
 
 
 class _JigenLearner(Learner):
+    recordable = True
+
     orders: torch.Tensor
 
     def __init__(self, net: FeatureNet, task: LearningTask, settings: Jigen) -> None:

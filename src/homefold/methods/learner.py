@@ -47,6 +47,10 @@ class Learner(nn.Module):
         task: the size of things.
     """
 
+    recordable = False
+    """Whether `loss` does the same at every step: no choice made in Python, no look at `Batch.step`. Such a step is
+    recorded once as a CUDA graph and replayed, which is faster."""
+
     def __init__(self, net: FeatureNet, task: LearningTask) -> None:
         super().__init__()
         self.net, self.task = net, task

@@ -174,6 +174,10 @@ class _LearnerRun(TrainingRun):
     ) -> None:
         super().__init__(config, learner, nn.Module(), dataset, train, held_out, task.config.seed, task.device)
 
+    @property
+    def recordable(self) -> bool:
+        return self.net.recordable
+
     def parameter_groups(self) -> list[ParameterGroup]:
         return self.net.parameter_groups()
 
@@ -193,6 +197,10 @@ class _LearnerRun(TrainingRun):
 
 class _AdaptationRun(_LearnerRun):
     """A trained learner that goes on with a few labelled images of one new domain."""
+
+    @property
+    def recordable(self) -> bool:
+        return False
 
     def epoch_start(self) -> None:
         pass

@@ -123,6 +123,8 @@ class MmdAaeLearner(Learner):
         settings: the method's.
     """
 
+    recordable = True
+
     def __init__(self, net: FeatureNet, task: LearningTask, settings: MmdAae) -> None:
         super().__init__(net, task)
         self.settings, size = settings, settings.code_dim

@@ -71,6 +71,8 @@ class RotationLearner(Learner):
         weight: λ.
     """
 
+    recordable = True
+
     def __init__(self, net: FeatureNet, task: LearningTask, weight: float) -> None:
         super().__init__(net, task)
         self.weight = weight

@@ -1,0 +1,125 @@
+"""Stages 2 and 3 on features: seconds that the VAE, the GAN and the classifier take to fit.
+
+    python benchmarks/stages.py --device cuda --out results/h200/stages.json
+    python benchmarks/stages.py --device cpu --stages vae classifier
+    python benchmarks/stages.py --quick
+
+Made-up clustered features stand for real ones, which take exactly as long. On CUDA each fit is also run with its steps
+launched one by one, to show what recording them as a CUDA graph gives. On a CPU one thread does the work, so that its
+processor seconds are what a machine with nothing else to do would take.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from measuring import clustered_features, print_table, seconds_of, surroundings, write_result
+
+import homefold.classifier
+import homefold.manifold.gan
+import homefold.manifold.vae
+from homefold.classifier import ClassifierConfig, fit_classifier
+from homefold.device import one_thread, resolve_device
+from homefold.feature_model import to_sphere
+from homefold.manifold import ManifoldConfig, fit_manifold, paper_manifold_config
+
+_RECORDING = (homefold.classifier, homefold.manifold.gan, homefold.manifold.vae)
+
+
+@contextmanager
+def step_by_step() -> Iterator[None]:
+    """Inside the block nothing is recorded."""
+    before = [module.recorder_for for module in _RECORDING]
+    for module in _RECORDING:
+        module.recorder_for = lambda device, enabled=True: None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        for module, function in zip(_RECORDING, before, strict=True):
+            module.recorder_for = function  # type: ignore[assignment]
+
+
+def stages(
+    arguments: argparse.Namespace, device: torch.device
+) -> dict[str, tuple[str, int, Callable[[int | None], object]]]:
+    """Name to a description, the steps it takes, and the fit for so many epochs (None for all)."""
+    z, y = clustered_features(arguments.features, arguments.dim, arguments.classes)
+    z, y = to_sphere(z).to(device), y.to(device)
+    held = len(z) // 10
+
+    def manifold(config: ManifoldConfig) -> Callable[[int | None], object]:
+        def fit(epochs: int | None) -> object:
+            chosen = config if epochs is None else replace(config, epochs=epochs)
+            return fit_manifold(chosen, z[held:], z[:held], labels=y[held:], seed=0, device=device)
+
+        return fit
+
+    def classifier(epochs: int | None) -> object:
+        config = ClassifierConfig(epochs=epochs or ClassifierConfig().epochs)
+        return fit_classifier(
+            config, z[held:], y[held:], z[:held], y[:held], num_classes=arguments.classes, seed=0, device=device
+        )
+
+    vae = ManifoldConfig(epochs=arguments.epochs)
+    gan = ManifoldConfig(kind="gan", epochs=min(arguments.epochs, 150))
+    paper = paper_manifold_config()
+    known = len(z) - held
+
+    def steps(config: ManifoldConfig) -> int:
+        return known // min(config.batch_size, known) * config.resolved_epochs
+
+    return {
+        "vae": (f"VAE, {vae.resolved_epochs} epochs of {vae.batch_size}", steps(vae), manifold(vae)),
+        "classifier": ("classifier, 20 epochs of 64", -(-known // 64) * 20, classifier),
+        "gan": (f"GAN, {gan.resolved_epochs} epochs of {gan.batch_size}", steps(gan), manifold(gan)),
+        "conv-vae": ("the paper's VAE, 350 epochs of 64", steps(paper), manifold(paper)),
+    }
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--features", type=int, default=7000, help="of which a tenth is held out")
+    parser.add_argument("--dim", type=int, default=256)
+    parser.add_argument("--classes", type=int, default=7)
+    parser.add_argument("--epochs", type=int, default=350, help="of the VAE")
+    parser.add_argument("--stages", nargs="+", default=["vae", "classifier", "gan"])
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run at all?")
+    parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
+    arguments = parser.parse_args(words)
+    if arguments.quick:
+        arguments.features, arguments.dim, arguments.epochs = 300, 64, 4
+    device = resolve_device(arguments.device)
+    facts = surroundings(device)
+    known = stages(arguments, device)
+    rows: list[dict[str, Any]] = []
+    with one_thread(device):
+        for name in arguments.stages:
+            what, steps, fit = known[name]
+            fit(1)
+            processor = time.process_time()
+            row: dict[str, Any] = {"stage": what, "seconds": seconds_of(lambda fit=fit: fit(None), device)}
+            row["processor_seconds"] = time.process_time() - processor
+            row |= {"ms_per_step": 1000 * row["seconds"] / steps, "seconds_step_by_step": None, "times_faster": None}
+            if device.type == "cuda":
+                with step_by_step():
+                    row["seconds_step_by_step"] = seconds_of(lambda fit=fit: fit(None), device)
+                row["times_faster"] = row["seconds_step_by_step"] / row["seconds"]
+            rows.append(row)
+            print(row, flush=True)
+    print_table(f"{arguments.features:,} features of {arguments.dim} dimensions, {facts['hardware']}", rows)
+    total = sum(row["seconds"] for name, row in zip(arguments.stages, rows, strict=True) if name != "gan")
+    print(f"VAE and classifier together: {total:.1f} s")
+    settings = {name: getattr(arguments, name) for name in ("features", "dim", "classes", "epochs")}
+    write_result(arguments.out, facts, rows, settings=settings, vae_and_classifier_seconds=total)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""A training step that is recorded once as a CUDA graph and replayed: no Python and no launches between its kernels.
+
+Small networks on a fast GPU wait for Python most of the time. Elsewhere the step is simply called.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+
+__all__ = ["CapturedStep", "CudaRecorder", "Recorder", "StepInput", "recorder_for"]
+
+StepInput = torch.Tensor | float | None
+StepFunction = Callable[..., torch.Tensor]
+
+# Before a recording, libraries must have made their workspaces and optimisers their state.
+_CALLS_BEFORE_RECORDING = 3
+
+
+class Recorder(Protocol):
+    """How a device runs a function now, and how it records one to run it again."""
+
+    def run(self, function: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """Call `function` in a way that does not hinder a later recording."""
+
+    def record(self, function: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
+        """What repeats all that `function` does on the device, without doing it now."""
+
+
+class CudaRecorder:
+    """CUDA graphs, with everything that is to be recorded on a stream of its own.
+
+    Args:
+        device: a CUDA device.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream = torch.cuda.Stream(device)
+
+    def run(self, function: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """Call `function` on the stream that recordings use: gradients remember the stream they were made on."""
+        current = torch.cuda.current_stream(self._device)
+        self._stream.wait_stream(current)
+        with torch.cuda.stream(self._stream):
+            result = function()
+        current.wait_stream(self._stream)
+        return result
+
+    def record(self, function: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
+        """Capture `function`; the result of a replay lies in the same memory every time."""
+        graph = torch.cuda.CUDAGraph()
+        # Another thread may be pinning memory or copying batches meanwhile, which is no part of the recording.
+        with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
+            result = function()
+
+        def replay() -> torch.Tensor:
+            graph.replay()
+            return result
+
+        return replay
+
+
+def recorder_for(device: torch.device, *, enabled: bool = True) -> Recorder | None:
+    """What records steps on `device`; None where they are simply called."""
+    return CudaRecorder(device) if enabled and device.type == "cuda" else None
+
+
+class CapturedStep:
+    """Calls `function`, and from the fourth call on replays a recording of it with the new inputs.
+
+    The function must do the same on every call, must not look at the values of its inputs, and must set gradients to
+    None before it computes new ones. Numbers become tensors of one value, so that a recording sees each call's.
+
+    Args:
+        function: a step, given the inputs of a call; returns a tensor such as the loss.
+        device: where the inputs lie.
+        recorder: records; None calls the function with the inputs as they are.
+    """
+
+    def __init__(self, function: StepFunction, device: torch.device, recorder: Recorder | None) -> None:
+        self._function, self._device, self._recorder = function, device, recorder
+        self._calls = 0
+        self._inputs: list[torch.Tensor | None] = []
+        self._replay: Callable[[], torch.Tensor] | None = None
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether calls are replayed by now."""
+        return self._replay is not None
+
+    def __call__(self, *inputs: StepInput) -> torch.Tensor:
+        """One step. The result is overwritten by the next call once the step is recorded."""
+        recorder = self._recorder
+        if recorder is None:
+            return self._function(*inputs)
+        if self._inputs and not self._fits(inputs):
+            # A last batch of another size, say: too rare to be worth a recording.
+            given = [self._own(value) for value in inputs]
+            return recorder.run(lambda: self._function(*given))
+        self._take(inputs)
+        if self._replay is None and self._calls < _CALLS_BEFORE_RECORDING:
+            self._calls += 1
+            return recorder.run(self._step)
+        if self._replay is None:
+            try:
+                self._replay = recorder.record(self._step)
+            except RuntimeError as error:
+                # A network of the user's own may look at values, which no recording can.
+                warnings.warn(f"the training step cannot be recorded as a CUDA graph ({error})", stacklevel=2)
+                self._recorder = None
+                return recorder.run(self._step)
+        return self._replay()
+
+    def _step(self) -> torch.Tensor:
+        return self._function(*self._inputs)
+
+    def _own(self, value: StepInput) -> torch.Tensor | None:
+        if value is None or isinstance(value, torch.Tensor):
+            return value
+        return torch.full((), value, device=self._device)
+
+    def _fits(self, inputs: tuple[StepInput, ...]) -> bool:
+        pairs = zip(self._inputs, inputs, strict=True)
+        return all(
+            not isinstance(new, torch.Tensor) or (old is not None and old.shape == new.shape) for old, new in pairs
+        )
+
+    def _take(self, inputs: tuple[StepInput, ...]) -> None:
+        """Copy the inputs to where the recording looks for them."""
+        if not self._inputs:
+            owned = [self._own(value) for value in inputs]
+            self._inputs = [None if value is None else value.clone() for value in owned]
+            return
+        for place, value in zip(self._inputs, inputs, strict=True):
+            if place is None or value is None:
+                continue
+            if isinstance(value, torch.Tensor):
+                place.copy_(value, non_blocking=True)
+            else:
+                place.fill_(value)

@@ -1,0 +1,78 @@
+"""Every benchmark runs at tiny size and writes what a reader needs to repeat it; what it measures is never asserted."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch):
+    """Imports one by its name."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+
+    def load(name: str) -> ModuleType:
+        # Their names are common words: none may stay behind for other tests to import.
+        for known in ("measuring", name):
+            monkeypatch.delitem(sys.modules, known, raising=False)
+        return importlib.import_module(name)
+
+    return load
+
+
+def result(path: Path) -> dict:
+    found = json.loads(path.read_text())
+    for fact in ("hardware", "versions", "command", "commit", "rows"):
+        assert fact in found
+    return found
+
+
+def test_training_compares_ways_to_keep_images_and_a_data_loader(benchmark, tmp_path):
+    benchmark("training").main(["--quick", "--device", "cpu", "--out", str(tmp_path / "r.json")])
+    rows = result(tmp_path / "r.json")["rows"]
+    assert [row["images_kept"] for row in rows] == ["on the device", "copied ahead", "0 workers"]
+    assert all(row["images_per_second"] > 0 for row in rows)
+    assert rows[0]["times_data_loader"] == pytest.approx(rows[0]["images_per_second"] / rows[2]["images_per_second"])
+
+
+def test_stages_fit_the_vae_the_classifier_and_the_gan(benchmark, tmp_path):
+    benchmark("stages").main(["--quick", "--device", "cpu", "--out", str(tmp_path / "r.json")])
+    found = result(tmp_path / "r.json")
+    assert [row["stage"].split(",")[0] for row in found["rows"]] == ["VAE", "classifier", "GAN"]
+    assert found["vae_and_classifier_seconds"] == pytest.approx(sum(row["seconds"] for row in found["rows"][:2]))
+
+
+def test_decoding_grows_from_one_core_to_all(benchmark, tmp_path):
+    benchmark("decoding").main(["--quick", "--device", "cpu", "--out", str(tmp_path / "r.json")])
+    rows = result(tmp_path / "r.json")["rows"]
+    assert [row["cores"] for row in rows] == [1, 2, 2]
+    assert rows[0]["times_one_core"] == 1.0
+
+
+def test_the_made_up_model_of_predict_answers(benchmark, tmp_path):
+    from homefold import Homefold
+
+    module = benchmark("predict")
+    module.make_model(tmp_path / "model", "small")
+    files = module.write_jpegs(tmp_path / "files", 3)
+    assert len(Homefold.load(tmp_path / "model", device="cpu").predict(files)) == 3
+
+
+def test_scaling_answers_its_questions_with_a_plot_each(benchmark, tmp_path):
+    asked = ["--questions", "features", "batch", "starts"]
+    benchmark("scaling").main(["--quick", "--device", "cpu", *asked, "--out", str(tmp_path)])
+    rows = result(tmp_path / "scaling.json")["rows"]
+    assert {row["question"] for row in rows} == {"number of features", "images of a batch", "number of random starts"}
+    assert all(row["seconds"] > 0 and row["peak_memory_mb"] > 0 for row in rows)
+    assert sorted(path.name for path in tmp_path.glob("*.svg")) == [
+        "images_of_a_batch.svg",
+        "number_of_features.svg",
+        "number_of_random_starts.svg",
+    ]
