@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from homefold.report.names import FULL, full_method
 from homefold.report.runs import Artifact, Run, RunFolder, Setup, setups
-from homefold.report.tables import kind_of
+from homefold.report.table_kinds import kind_of
 
 __all__ = ["by_target", "full_runs", "kept", "of_kind", "one_per_target", "whole_sources"]
 
