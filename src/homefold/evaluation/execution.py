@@ -207,6 +207,8 @@ def _blank_record(planner: Planner, run: Run, config: HomefoldConfig, device: to
         preset=options.preset,
         backbone=run.backbone,
         commit=code_commit(),
+        command=options.command,
+        changes=options.changes,
     )
 
 

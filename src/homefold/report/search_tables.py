@@ -70,7 +70,7 @@ def beta_tables(group: TableGroup) -> list[Table]:
 
 
 def _mean_stop(run: Run) -> float | None:
-    value = run.facts.get("mean_stop", run.facts.get("mean_iterations"))
+    value = run.facts.get("mean_iterations")
     return float(value) if run.ok and isinstance(value, int | float) else None
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from homefold.report.published import PublishedTable
+from homefold.report.runs import slug
 from homefold.report.table import Cell, Table
 from homefold.report.table_group import TableGroup
 from homefold.report.table_rows import TableRows
@@ -26,11 +26,10 @@ def make_table(
 ) -> Table:
     """The table of these rows, its rows marked where models were selected on the target."""
     setup = group.setup
-    parts = (group.suite or "runs", setup.dataset, name, setup.backbone, setup.preset)
-    slug = _slug("-".join(dict.fromkeys(part for part in parts if part)))
+    parts = (group.suite or "runs", setup.dataset, name, setup.backbone, setup.preset, *setup.distinctions)
     marked = tuple(row if row.published else replace(row, label=f"{row.label} †") for row in rows.rows)
     return Table(
-        name=f"{slug}-oracle" if group.oracle else slug,
+        name=slug(*dict.fromkeys(parts)),
         title=title,
         caption=" ".join(part for part in (_caption(group, rows, published), caption) if part),
         stub=stub,
@@ -56,6 +55,7 @@ def _caption(group: TableGroup, rows: TableRows, published: PublishedTable | Non
         ("Protocol", sorted({run.protocol for run in runs})),
         ("selection", sorted({run.selection for run in runs})),
         ("preset", [group.setup.preset]),
+        *([("with", [group.setup.changes])] if group.setup.changes else []),
         ("backbone", [group.setup.backbone]),
         ("seeds", [_ranges(seeds)]),
     ]
@@ -87,11 +87,12 @@ def _how_measured(seeds: int, cells: Sequence[Cell]) -> str:
 
 
 def _left(group: TableGroup, rows: TableRows) -> str:
-    failed = sum(not run.ok for run in group.runs)
+    failed, planned = sum(run.failed for run in group.runs), sum(not run.recorded for run in group.runs)
     missing = rows.expected - rows.done
     if not failed and not missing:
         return "none missing"
-    return f"{failed} failed, {missing} of {rows.expected} figures without a value"
+    left = f", {planned} planned but not run" if planned else ""
+    return f"{failed} failed{left}, {missing} of {rows.expected} figures without a value"
 
 
 def _ranges(seeds: Sequence[int]) -> str:
@@ -103,7 +104,3 @@ def counted_names(group: TableGroup, what: str) -> str:
     """How many targets (or other names) the runs have, and which."""
     names = list(dict.fromkeys(str(getattr(run, what)) for run in group.runs))
     return f"{len(names)} {what}s ({', '.join(names)})" if len(names) > 1 else f"the {what} {names[0]}"
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

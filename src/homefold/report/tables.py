@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from homefold.report.cost_table import cost_tables
 from homefold.report.protocol_tables import (
     few_shot_tables,
     scarce_tables,
@@ -33,20 +34,21 @@ _BUILDERS: dict[str, Callable[[TableGroup], list[Table]]] = {
 
 
 def build_tables(folder: RunFolder) -> list[Table]:
-    """All tables that the runs give, in the paper's order, each with a name of its own.
+    """All tables that the runs give, in the paper's order, then what they cost, each with a name of its own.
 
     Args:
         folder: the runs.
     """
     places = list(SUITES)
-    suites = sorted({run.suite for run in folder.runs}, key=lambda suite: (_place(places, suite), suite))
+    everything = (*folder.runs, *folder.missing)
+    suites = sorted({run.suite for run in everything}, key=lambda suite: (_place(places, suite), suite))
     tables: list[Table] = []
     for suite in suites:
-        runs = [run for run in folder.runs if run.suite == suite]
+        runs = [run for run in everything if run.suite == suite]
         for kind, protocol_runs in _by_kind(suite, runs):
             for setup, group in setups(protocol_runs).items():
                 tables += _BUILDERS[kind](TableGroup(suite, kind, setup, tuple(group)))
-    return _named(tables)
+    return _named([*tables, *cost_tables(folder)])
 
 
 def _by_kind(suite: str, runs: Sequence[Run]) -> list[tuple[str, list[Run]]]:
