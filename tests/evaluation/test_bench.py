@@ -253,7 +253,43 @@ class TestOtherProtocols:
         ]  # fmt: skip
         assert {record.images for record in records} == {6}
         # f and Deep All once each on the source, and once each for 7 and for 10 shots
-        assert trainings.take()["train_features"] == 6
+        counts = trainings.take()
+        assert (counts["train_features"], counts["fit_manifold"], counts["fit_classifier"]) == (6, 3, 3)
+        stages = [sorted(name.split("-")[0] for name in record.facts["stages"]) for record in records[:3:2]]
+        assert stages == [["classifier", "features", "manifold"], sorted(["classifier", "features", "manifold"] * 2)]
+
+    def test_few_shot_continues_f_g_and_c_on_the_samples_alone(self, tiny, tiny_digits, monkeypatch):
+        seen = []
+        for name in ("fit_manifold", "fit_classifier"):
+            original = getattr(home_stages, name)
+
+            def watched(config, train, *args, _name=name, _original=original, **kwargs):
+                fitted = _original(config, train, *args, **kwargs)
+                start = kwargs["initial"]
+                began = None if start is None else {key: value.sum().item() for key, value in start.items()}
+                ended = {key: value.sum().item() for key, value in fitted.state_dict().items()}
+                seen.append((_name, len(train), config.learning_rate, kwargs["keep"], began, ended))
+                return fitted
+
+            monkeypatch.setattr(home_stages, name, watched)
+        run_bench(tiny("few-shot", methods=("vae",), sources=("scan",)), dataset=tiny_digits)
+        for name, rate in (("fit_manifold", 0.01), ("fit_classifier", 0.003)):
+            source, seven, ten = [what[1:] for what in seen if what[0] == name]
+            assert source[:4] == (33, rate, "best", None), "36 images, of which 3 are held out"
+            assert seven[:4] == (7 * 3, pytest.approx(rate / 10), "last", source[4])
+            assert ten[:4] == (10 * 3, pytest.approx(rate / 10), "last", source[4])
+
+    def test_few_shot_keeps_the_samples_beside_the_source_for_1_nn(self, tiny, tiny_digits, monkeypatch):
+        sizes = []
+        original = home_stages.fit_manifold
+
+        def watched(config, train, *args, **kwargs):
+            sizes.append(len(train))
+            return original(config, train, *args, **kwargs)
+
+        monkeypatch.setattr(home_stages, "fit_manifold", watched)
+        run_bench(tiny("few-shot", methods=("nearest",), sources=("scan",)), dataset=tiny_digits)
+        assert sizes == [33, 33 + 21, 33 + 30]
 
     def test_beta_changes_only_the_search(self, tiny, tiny_digits, trainings):
         records = run_bench(tiny("beta"), dataset=tiny_digits)
