@@ -157,6 +157,15 @@ def test_one_training_serves_all_that_can_share_it(tiny, tiny_digits, trainings)
     assert len({record.run for record in finished_runs(options.out).values()}) == 20
 
 
+def test_an_inference_setting_does_not_retrain_a_classifier_of_reconstructions(tiny, tiny_digits, trainings):
+    both = (*TINY, "classifier.train_on=both")
+    run_bench(tiny(methods=("vae",), settings=both), dataset=tiny_digits)
+    assert trainings.take()["fit_classifier"] == 1
+    (record,) = run_bench(tiny(methods=("vae",), settings=(*both, "projection.steps=5")), dataset=tiny_digits)
+    assert record.config["projection"]["steps"] == 5
+    assert trainings.take() == {}
+
+
 def test_a_finished_run_is_not_repeated(tiny, tiny_digits, trainings):
     options = tiny(methods=("without-projection",))
     first = run_bench(options, dataset=tiny_digits)

@@ -184,7 +184,7 @@ def every_suite(seeds: int = 2) -> list[dict[str, Any]]:
                     config={"projection": {"steps": 20000}},
                 )
             )
-        for epsilon in (-200, -100, 0, 100, 200):
+        for epsilon in (-200, -100, -50, -20, -10, 0, 10, 20, 50, 100, 200):
             for target in PACS:
                 records.append(
                     record(

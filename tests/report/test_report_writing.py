@@ -42,7 +42,7 @@ def test_the_head_says_where_the_figures_come_from(made: Made) -> None:
     assert facts["Hardware"] == "one made-up GPU"
     assert facts["Versions"] == "homefold 0.1.0, torch 2.11.0"
     assert facts["Commit"] == "abc1234"
-    assert facts["Runs"] == "467 finished, 4 failed"
+    assert facts["Runs"] == "515 finished, 4 failed"
     assert facts["Command"] == "homefold bench pacs --out runs"
     page = (made.out / "report.html").read_text(encoding="utf-8")
     assert all(f"<dt>{name}</dt>" in page for name in facts)
@@ -55,6 +55,17 @@ def test_the_commands_that_were_typed_are_shown_and_none_is_made_up(tmp_path: Pa
     assert build_report(folder, figures=False).facts["Command"].splitlines() == typed
     older = read_runs(write_runs(tmp_path / "b", [record(command="")]))
     assert build_report(older, figures=False).facts["Command"] == "not recorded"
+
+
+def test_a_training_that_two_runs_share_counts_once_in_the_head(tmp_path: Path) -> None:
+    shared, own = {"features-1": {"seconds": 100.0}}, {"manifold-2": {"seconds": 20.0}}
+    records = [
+        record(method="without-projection", facts={"stages": shared}, seconds={"training": 100.0}),
+        record(method="vae", facts={"stages": {**shared, **own}}, seconds={"training": 120.0}),
+        record(method="deep-all", seconds={"training": 5.0}),
+    ]
+    folder = read_runs(write_runs(tmp_path, records))
+    assert build_report(folder, figures=False).facts["Training"] == "2 min 5 s in all"
 
 
 def test_the_same_runs_give_the_same_files(tmp_path: Path) -> None:

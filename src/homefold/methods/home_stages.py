@@ -142,7 +142,9 @@ def classifier_id(key: TaskKey) -> StageId:
         tuning = asdict(_tuning_classifier(config.classifier))
         depends = {"base": classifier_id(replace(key, adapt="")).digest, "tuning": tuning}
     if config.classifier.train_on == "both":
-        depends |= {"manifold": manifold_id(key).digest, "projection": asdict(config.projection)}
+        depends |= {"manifold": manifold_id(key).digest}
+        # Without an encoder the search makes the reconstructions, and so its settings are settings of the training.
+        depends |= {"projection": asdict(config.projection)} if config.manifold.kind == "gan" else {}
     return stage_id(
         "classifier",
         features=features_id(key).digest,

@@ -95,7 +95,7 @@ def _facts(folder: RunFolder, command: str) -> dict[str, str]:
     runs = folder.runs
     done, left = sum(run.ok for run in runs), len(folder.missing)
     versions = dict.fromkeys(f"{name} {version}" for run in runs for name, version in run.versions.items())
-    trained = sum(run.training_seconds or 0 for run in runs)
+    trained = _training_seconds(runs)
     commands = dict.fromkeys(run.command for run in (*runs, *folder.missing) if run.command)
     return {
         "Data": _names(run.dataset for run in runs),
@@ -109,6 +109,18 @@ def _facts(folder: RunFolder, command: str) -> dict[str, str]:
         "Command": "\n".join(commands) or "not recorded",
         **({"Report": command} if command else {}),
     }
+
+
+def _training_seconds(runs: tuple[Run, ...]) -> float:
+    """What all trainings took; a stage that several runs share counts once, where the records name their stages."""
+    stages: dict[str, float] = {}
+    for number, run in enumerate(runs):
+        named = run.facts.get("stages")
+        if isinstance(named, dict) and named:
+            stages |= {name: float(about.get("seconds", 0)) for name, about in named.items()}
+        else:
+            stages[f"run {number}"] = run.training_seconds or 0
+    return sum(stages.values())
 
 
 def _names(names: Iterable[str]) -> str:
