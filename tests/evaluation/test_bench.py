@@ -17,6 +17,7 @@ from homefold.errors import ConfigError, DataError, TrainingDivergedError
 from homefold.evaluation import bench
 from homefold.evaluation.artifacts import artifact_path, read_artifact
 from homefold.evaluation.bench import run_bench
+from homefold.evaluation.execution import Executor
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.planning import Planner, finished_runs, make_plan, records_path
 from homefold.evaluation.records import RunRecord
@@ -417,6 +418,21 @@ class TestWhatMakesNoSense:
         smaller = replace(tiny_digits, images=tiny_digits.images[:, ::2, ::2])
         with pytest.raises(DataError, match=r"32 × 32 px are needed"):
             make_plan(Planner(tiny(), smaller))
+
+
+def test_a_warm_up_changes_no_answer(tiny, tiny_digits):
+    def answers(out, images):
+        planner = Planner(tiny(methods=("vae",), out=out), tiny_digits)
+        executor = Executor(planner)
+        executor.warm_up_images = images
+        ((_, record),) = executor.do_unit(planner.units()[0])
+        return record, read_artifact(artifact_path(out, record.run))
+
+    (cold, before), (warm, after) = answers(tiny().out / "cold", 0), answers(tiny().out / "warm", 5)
+    assert (cold.run, cold.accuracy) == (warm.run, warm.accuracy)
+    assert before["probabilities"].tobytes() == after["probabilities"].tobytes()
+    extracted = [len(list((tiny().out / name).glob("stages/features-*/images-*"))) for name in ("cold", "warm")]
+    assert extracted == [1, 2]
 
 
 def test_the_benchmark_trains_what_the_estimator_trains(tiny, tiny_digits):

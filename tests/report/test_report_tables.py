@@ -285,3 +285,11 @@ def test_another_selection_rule_stands_in_the_title(tmp_path: Path) -> None:
         "pacs-resnet18-quick": "pacs · resnet18 · quick",
         "pacs-resnet18-quick-last": "pacs · resnet18 · quick · selection last",
     }
+
+
+def test_a_mean_over_fewer_seeds_is_never_the_best(tmp_path: Path) -> None:
+    records = [record(method="deep-all", seed=s, accuracy=0.7) for s in (0, 1)]
+    records += [record(method="vae", seed=s, accuracy=0.8) for s in (0, 1)] + [record(method="gan", accuracy=0.9)]
+    (table,) = tables_of(tmp_path, records).values()
+    assert cell_of(table, "Full method, VAE", "sketch").best
+    assert not cell_of(table, "Full method, GAN", "sketch").best

@@ -78,4 +78,6 @@ def _print_summary(report: dict[str, Any], files: dict[str, list[str]]) -> None:
 
 
 def _marked(cell: dict[str, Any]) -> str:
-    return f"{cell['text']} *" if cell["best"] else str(cell["text"])
+    """The figure, how many of its runs are there where some are not, and a star where it is the best."""
+    few = f" ({cell['runs']} of {cell['expected']})" if 0 < cell["runs"] < cell["expected"] else ""
+    return f"{cell['text']}{few}{' *' if cell['best'] else ''}"

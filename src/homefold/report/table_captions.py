@@ -82,7 +82,7 @@ def _how_measured(seeds: int, cells: Sequence[Cell]) -> str:
         test = ", with the p of a two-sided paired t-test over seeds, not adjusted for the number of tests"
         signs.append(f"Δ: difference to the control named in the row{test if seeds > 1 else ''}.")
     if any(cell.best for cell in cells):
-        signs.append("Bold: the highest mean of those run here under the same setting.")
+        signs.append("Bold: the highest mean of those run here under the same setting with all their seeds.")
     return " ".join([f"{': '.join(parts)}.", *signs])
 
 

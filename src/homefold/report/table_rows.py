@@ -109,14 +109,19 @@ def _published_average(
 
 
 def _with_best(cells: dict[RowKey, list[Cell]], setting: Callable[[RowKey], str]) -> dict[RowKey, list[Cell]]:
-    """Mark the highest figure of each column and setting, and those that look the same, when there is a choice."""
+    """Mark the highest figure of each column and setting, and those that look the same, when there is a choice.
+
+    A mean over fewer seeds than another has does not compare with it, and is not marked.
+    """
     width = len(next(iter(cells.values()), []))
     for which in {setting(row) for row in cells}:
         for column in range(width):
             places = {row: place[column] for row, place in cells.items() if setting(row) == which}
-            means = {row: round(cell.summary.mean, cell.decimals) for row, cell in places.items() if cell.summary}
+            found = {row: cell.summary for row, cell in places.items() if cell.summary}
+            most = max((summary.n for summary in found.values()), default=0)
+            means = {row: round(s.mean, places[row].decimals) for row, s in found.items() if s.n == most}
             for row, mean in means.items():
-                cells[row][column] = replace(places[row], best=len(means) > 1 and mean == max(means.values()))
+                cells[row][column] = replace(places[row], best=len(found) > 1 and mean == max(means.values()))
     return cells
 
 
