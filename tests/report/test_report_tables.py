@@ -293,3 +293,11 @@ def test_a_mean_over_fewer_seeds_is_never_the_best(tmp_path: Path) -> None:
     (table,) = tables_of(tmp_path, records).values()
     assert cell_of(table, "Full method, VAE", "sketch").best
     assert not cell_of(table, "Full method, GAN", "sketch").best
+
+
+def test_an_interval_ends_where_accuracies_do(tmp_path: Path) -> None:
+    records = [record(method=m, seed=s, accuracy=a) for m, values in (("vae", (0.98, 1.0)), ("gan", (0.0, 0.02)))
+               for s, a in enumerate(values)]  # fmt: skip
+    (table,) = tables_of(tmp_path, records).values()
+    assert cell_of(table, "Full method, VAE", "sketch").interval == "[86.29, 100.00]"
+    assert cell_of(table, "Full method, GAN", "sketch").interval == "[0.00, 13.71]"

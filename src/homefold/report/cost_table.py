@@ -9,7 +9,7 @@ from homefold.report.grid import Grid, RowKey, lay_out
 from homefold.report.names import shown_name
 from homefold.report.runs import SETTINGS, Run, RunFolder, Setup, slug
 from homefold.report.selecting import of_kind, once
-from homefold.report.statistics import Summary, summarise
+from homefold.report.statistics import Summary, summarise, summarise_percent
 from homefold.report.table import Cell, Row, Table
 from homefold.report.table_group import order_rows
 
@@ -63,7 +63,7 @@ def _table(setup: Setup, runs: Sequence[Run]) -> Table:
 
 
 def _row(grid: Grid, row: RowKey, runs: Sequence[Run], setup: Setup) -> Row:
-    accuracies = summarise(list(grid.at(row, "").values()))
+    accuracies = summarise_percent(list(grid.at(row, "").values()))
     accuracy = Cell(accuracies, len(grid.seeds), len(grid.failed_at(row, "")))
     label = ", ".join((shown_name(row[0]), *row[1:])) + (" †" if setup.oracle else "")
     training = _times(runs, lambda run: run.training_seconds)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from homefold.report.grid import Grid, RowKey
 from homefold.report.names import control_of, short_name
 from homefold.report.published import PublishedFigure, PublishedTable, plain_target
-from homefold.report.statistics import compare, summarise
+from homefold.report.statistics import compare, summarise_percent
 from homefold.report.table import Cell, Row
 
 __all__ = ["AVERAGE", "TableRows", "make_rows"]
@@ -65,7 +65,7 @@ def _cell(
     values = grid.at(row, column)
     control = _control(grid, row)
     return Cell(
-        summary=summarise(list(values.values())),
+        summary=summarise_percent(list(values.values())),
         expected=len(grid.seeds),
         failed=len(grid.failed_at(row, column)),
         published=published.find(row[0], setting(row), column) if published else None,
@@ -89,7 +89,7 @@ def _average_cell(grid: Grid, row: RowKey, published: PublishedFigure | None) ->
     values = grid.averages(row)
     control = _control(grid, row)
     return Cell(
-        summary=summarise(list(values.values())),
+        summary=summarise_percent(list(values.values())),
         expected=len(grid.seeds),
         failed=len(grid.failed_anywhere(row) - set(values)),
         published=published,
