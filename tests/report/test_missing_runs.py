@@ -67,6 +67,12 @@ def test_a_finished_run_is_not_missing_whatever_its_id(folder: Path) -> None:
     assert read_runs(folder).missing == ()
 
 
+def test_a_plan_without_any_record_is_no_wrong_folder(folder: Path) -> None:
+    (folder / "records.jsonl").unlink()
+    with pytest.raises(DataError, match="holds a plan of 8 runs, and none of them has ended yet"):
+        read_runs(folder)
+
+
 def test_a_plan_that_is_none_is_told(folder: Path) -> None:
     (folder / "plan.json").write_text("[]")
     with pytest.raises(DataError, match=r"plan\.json is not a plan that homefold bench wrote"):

@@ -209,6 +209,8 @@ def read_runs(path: Path | str) -> RunFolder:
     records = path if path.is_file() else path / RECORDS
     if not path.exists():
         raise DataError(f"there is no folder {path}; homefold bench SUITE --data PATH --out {path} makes one.")
+    if not records.is_file() and (asked := read_plan(path)):
+        raise DataError(f"{path} holds a plan of {len(asked)} runs, and none of them has ended yet; come back later.")
     if not records.is_file():
         raise DataError(f"{path} holds no {RECORDS}; expected a folder that homefold bench wrote.")
     found: dict[Hashable, Run] = {}
