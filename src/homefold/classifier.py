@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -113,6 +113,8 @@ def fit_classifier(
     seed: int,
     device: torch.device | str = "cpu",
     reporter: ProgressReporter | None = None,
+    initial: Mapping[str, torch.Tensor] | None = None,
+    keep: Literal["best", "last"] = "best",
 ) -> Classifier:
     """Train on source features and keep the epoch that is most accurate on held-out source features.
 
@@ -127,6 +129,8 @@ def fit_classifier(
         seed: initialisation and order follow from it.
         device: where to train; the result stays there.
         reporter: is told of each epoch.
+        initial: weights to go on from, as `state_dict` gives them; none begins anew.
+        keep: the epoch to keep, the best on the held-out features or the last.
 
     Returns:
         The classifier, frozen, with `held_out_accuracy` and `best_epoch` set.
@@ -140,8 +144,10 @@ def fit_classifier(
         train_z, train_y = _with_reconstructions(train_z, train_y, reconstruct)
     with isolated_seed(seed, "classifier", "initialisation"):
         model = Classifier(train_z.shape[1], num_classes, config.kind, config.hidden_dim)
+    if initial is not None:
+        model.load_state_dict(dict(initial))
     model.to(device)
-    _train(model, config, train_z, train_y, held_z, held_y, seed, reporter or SilentReporter())
+    _train(model, config, train_z, train_y, held_z, held_y, seed, reporter or SilentReporter(), keep)
     model.requires_grad_(False)
     return model.eval()
 
@@ -181,8 +187,9 @@ def _train(
     held_y: torch.Tensor,
     seed: int,
     reporter: ProgressReporter,
+    keep: Literal["best", "last"],
 ) -> None:
-    """Run the epochs and leave the best weights, their epoch and their accuracy in the model."""
+    """Run the epochs and leave the best or the last weights, their epoch and their accuracy in the model."""
     learn = _training_step(model, config, train_z.device)
     best, best_state = (-1.0, -math.inf), {}
     with reporter.task("Classifier", total=config.epochs) as task:
@@ -201,7 +208,7 @@ def _train(
                     f"with learning_rate {config.learning_rate:g} and features as large as "
                     f"{float(train_z.abs().max()):.3g}; lower learning_rate, or normalise the features."
                 )
-            if (accuracy, -held_out_loss) > best:
+            if (accuracy, -held_out_loss) > best or keep == "last":
                 best = (accuracy, -held_out_loss)
                 model.held_out_accuracy, model.best_epoch = accuracy, epoch + 1
                 best_state = {name: value.clone() for name, value in model.state_dict().items()}

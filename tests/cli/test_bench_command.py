@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -50,6 +51,7 @@ def test_the_table_the_records_and_the_time_left(homefold: Homefold, tmp_path: P
         values = f"{shown[method, 'scan']} {shown[method, 'street']}".split()
         assert ["digits-bn", method, *values] in rows
     assert "leave-one-domain-out, selection source-validation" in " ".join(ended.out.split())
+    assert {record.command for record in records} == {shlex.join(["homefold", *bench(tmp_path / "runs", *more)])}
     assert "[1/4] scan · deep-all · digits-bn · seed 0: " in ended.err
     assert "left)" in ended.err
     assert "[4/4]" in ended.err

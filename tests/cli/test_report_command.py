@@ -63,6 +63,21 @@ def test_everything_is_written_beside_the_runs(homefold: Homefold, runs: Path) -
     assert str(out / "report.html") in ended.out
 
 
+def test_a_figure_of_fewer_seeds_says_so(homefold: Homefold, runs: Path) -> None:
+    with (runs / "records.jsonl").open("a", encoding="utf-8") as file:
+        file.write(line("nearest", "scan", 0, 0.99))
+    ended = homefold("report", runs, "--format", "csv")
+    assert "99.00 (1 of 2)" in ended.out
+    assert "99.00 (1 of 2) *" not in ended.out
+
+
+def test_a_file_of_records_is_reported_beside_it(homefold: Homefold, runs: Path) -> None:
+    named = (runs / "records.jsonl").rename(runs / "mine.jsonl")
+    ended = homefold("report", named, "--format", "csv", "--json")
+    assert ended.code == 0
+    assert ended.json["out"] == str(runs / "mine-report")
+
+
 def test_json_holds_the_paths_and_the_figures(homefold: Homefold, runs: Path, tmp_path: Path) -> None:
     ended = homefold("report", runs, "--out", tmp_path / "out", "--format", "csv", "--json")
     assert ended.code == 0

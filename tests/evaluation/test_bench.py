@@ -17,6 +17,7 @@ from homefold.errors import ConfigError, DataError, TrainingDivergedError
 from homefold.evaluation import bench
 from homefold.evaluation.artifacts import artifact_path, read_artifact
 from homefold.evaluation.bench import run_bench
+from homefold.evaluation.execution import Executor
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.planning import Planner, finished_runs, make_plan, records_path
 from homefold.evaluation.records import RunRecord
@@ -157,6 +158,15 @@ def test_one_training_serves_all_that_can_share_it(tiny, tiny_digits, trainings)
     assert len({record.run for record in finished_runs(options.out).values()}) == 20
 
 
+def test_an_inference_setting_does_not_retrain_a_classifier_of_reconstructions(tiny, tiny_digits, trainings):
+    both = (*TINY, "classifier.train_on=both")
+    run_bench(tiny(methods=("vae",), settings=both), dataset=tiny_digits)
+    assert trainings.take()["fit_classifier"] == 1
+    (record,) = run_bench(tiny(methods=("vae",), settings=(*both, "projection.steps=5")), dataset=tiny_digits)
+    assert record.config["projection"]["steps"] == 5
+    assert trainings.take() == {}
+
+
 def test_a_finished_run_is_not_repeated(tiny, tiny_digits, trainings):
     options = tiny(methods=("without-projection",))
     first = run_bench(options, dataset=tiny_digits)
@@ -253,7 +263,44 @@ class TestOtherProtocols:
         ]  # fmt: skip
         assert {record.images for record in records} == {6}
         # f and Deep All once each on the source, and once each for 7 and for 10 shots
-        assert trainings.take()["train_features"] == 6
+        counts = trainings.take()
+        assert (counts["train_features"], counts["fit_manifold"], counts["fit_classifier"]) == (6, 3, 3)
+        stages = [sorted(name.split("-")[0] for name in record.facts["stages"]) for record in records[:3:2]]
+        assert stages == [["classifier", "features", "manifold"], sorted(["classifier", "features", "manifold"] * 2)]
+
+    def test_few_shot_continues_f_g_and_c_on_the_samples_alone(self, tiny, tiny_digits, monkeypatch):
+        seen = []
+        for name in ("fit_manifold", "fit_classifier"):
+            original = getattr(home_stages, name)
+
+            def watched(config, train, *args, _name=name, _original=original, **kwargs):
+                fitted = _original(config, train, *args, **kwargs)
+                start = kwargs["initial"]
+                began = None if start is None else {key: value.sum().item() for key, value in start.items()}
+                ended = {key: value.sum().item() for key, value in fitted.state_dict().items()}
+                seen.append((_name, len(train), config.learning_rate, kwargs["keep"], began, ended))
+                return fitted
+
+            monkeypatch.setattr(home_stages, name, watched)
+        run_bench(tiny("few-shot", methods=("vae",), sources=("scan",)), dataset=tiny_digits)
+        for name, rate in (("fit_manifold", 0.01), ("fit_classifier", 0.003)):
+            source, seven, ten = [what[1:] for what in seen if what[0] == name]
+            assert source[:4] == (33, rate, "best", None), "36 images, of which 3 are held out"
+            assert seven[:3] == (7 * 3, pytest.approx(rate / 10), "last")
+            assert ten[:3] == (10 * 3, pytest.approx(rate / 10), "last")
+            assert seven[3] == ten[3] == pytest.approx(source[4]), "both go on from the weights of the source"
+
+    def test_few_shot_keeps_the_samples_beside_the_source_for_1_nn(self, tiny, tiny_digits, monkeypatch):
+        sizes = []
+        original = home_stages.fit_manifold
+
+        def watched(config, train, *args, **kwargs):
+            sizes.append(len(train))
+            return original(config, train, *args, **kwargs)
+
+        monkeypatch.setattr(home_stages, "fit_manifold", watched)
+        run_bench(tiny("few-shot", methods=("nearest",), sources=("scan",)), dataset=tiny_digits)
+        assert sizes == [33, 33 + 21, 33 + 30]
 
     def test_beta_changes_only_the_search(self, tiny, tiny_digits, trainings):
         records = run_bench(tiny("beta"), dataset=tiny_digits)
@@ -371,6 +418,21 @@ class TestWhatMakesNoSense:
         smaller = replace(tiny_digits, images=tiny_digits.images[:, ::2, ::2])
         with pytest.raises(DataError, match=r"32 × 32 px are needed"):
             make_plan(Planner(tiny(), smaller))
+
+
+def test_a_warm_up_changes_no_answer(tiny, tiny_digits):
+    def answers(out, images):
+        planner = Planner(tiny(methods=("vae",), out=out), tiny_digits)
+        executor = Executor(planner)
+        executor.warm_up_images = images
+        ((_, record),) = executor.do_unit(planner.units()[0])
+        return record, read_artifact(artifact_path(out, record.run))
+
+    (cold, before), (warm, after) = answers(tiny().out / "cold", 0), answers(tiny().out / "warm", 5)
+    assert (cold.run, cold.accuracy) == (warm.run, warm.accuracy)
+    assert before["probabilities"].tobytes() == after["probabilities"].tobytes()
+    extracted = [len(list((tiny().out / name).glob("stages/features-*/images-*"))) for name in ("cold", "warm")]
+    assert extracted == [1, 2]
 
 
 def test_the_benchmark_trains_what_the_estimator_trains(tiny, tiny_digits):

@@ -47,16 +47,16 @@ def record(**changes: Any) -> dict[str, Any]:
         "suite": "pacs",
         "preset": "quick",
         "backbone": "resnet18",
-        "status": "ok",
-        "error": None,
-        "training_seconds": 30.0,
-        "inference_seconds_per_image": 0.002,
+        "status": "finished",
+        "error": "",
+        "seconds": {"training": 30.0, "inference_per_image": 0.002},
         "commit": "abc1234",
+        "command": "homefold bench pacs --out runs",
     }
     values.update(changes)
-    settings = "-".join(f"{k}{v}" for k, v in values["facts"].items() if k in ("source", "shots", "fraction", "beta"))
+    settings = "-".join(f"{k}{v}" for k, v in values["facts"].items() if k in ("sources", "shots", "fraction", "beta"))
     names = (values["suite"], values["method"], values["target"], settings, str(values["seed"]))
-    values.setdefault("run_id", "-".join(filter(None, names)))
+    values.setdefault("run", "-".join(filter(None, names)))
     if values["status"] == "failed":
         values["accuracy"] = None
     return values
@@ -86,7 +86,10 @@ def pacs_records(seeds: int = 3, **changes: Any) -> list[dict[str, Any]]:
             target=target,
             seed=seed,
             accuracy=made_up_accuracy(method, target, seed, random),
-            inference_seconds_per_image=0.0004 if method in ("deep-all", "without-projection") else 0.0011,
+            seconds={
+                "training": 30.0,
+                "inference_per_image": 0.0004 if method in ("deep-all", "without-projection") else 0.0011,
+            },
             **changes,
         )
         for method in METHODS
@@ -125,7 +128,7 @@ def every_suite(seeds: int = 2) -> list[dict[str, Any]]:
                             target=target,
                             seed=seed,
                             accuracy=accuracy(method, target, seed, -0.25),
-                            facts={"source": source},
+                            facts={"sources": [source]},
                         )
                     )
             for fraction in (0.2, 0.4, 0.6, 0.8):
@@ -153,7 +156,7 @@ def every_suite(seeds: int = 2) -> list[dict[str, Any]]:
                             target=target,
                             seed=seed,
                             accuracy=accuracy(method, target, seed, 0.01 * shots - 0.1),
-                            facts={"source": source, "shots": shots},
+                            facts={"sources": [source], "shots": shots},
                         )
                     )
             for severity in range(1, 6):
@@ -177,11 +180,11 @@ def every_suite(seeds: int = 2) -> list[dict[str, Any]]:
                     suite="beta",
                     seed=seed,
                     accuracy=accuracy("vae", "sketch", seed),
-                    facts={"beta": beta, "mean_stop": stop + seed},
+                    facts={"beta": beta, "mean_iterations": stop + seed},
                     config={"projection": {"steps": 20000}},
                 )
             )
-        for epsilon in (-200, -100, 0, 100, 200):
+        for epsilon in (-200, -100, -50, -20, -10, 0, 10, 20, 50, 100, 200):
             for target in PACS:
                 records.append(
                     record(
@@ -232,8 +235,7 @@ def artifact_arrays(method: str, target: str, seed: int, rows: int = 80) -> dict
     def images(indices: np.ndarray, ground: tuple[int, int, int]) -> np.ndarray:
         return np.stack([picture(int(label), ground, random) for label in indices])
 
-    near = random.integers(0, len(CLASSES), (len(shown), 3))
-    near_after = np.repeat(labels[shown][:, None], 3, axis=1)
+    near, near_after = random.integers(0, len(CLASSES), len(shown)), labels[shown]
     grounds = {"photo": (40, 90, 50), "sketch": (120, 120, 120), "cartoon": (150, 60, 120)}
     steps = np.arange(200)
     return {
@@ -251,27 +253,27 @@ def artifact_arrays(method: str, target: str, seed: int, rows: int = 80) -> dict
         "source_domains": sources[1],
         "target_features": clustered(random, labels, 3 * strength),
         "target_projected": clustered(random, labels, 0.5),
-        "target_feature_labels": labels,
-        "thumbnails": images(labels[shown], grounds.get(target, (90, 60, 30))),
-        "thumbnail_index": shown,
-        "nearest_before": np.stack([images(row, (20, 20, 70)) for row in near]),
-        "nearest_after": np.stack([images(row, (20, 20, 70)) for row in near_after]),
-        "nearest_before_labels": near,
-        "nearest_after_labels": near_after,
-        "loss_curves": np.stack([0.6 * np.exp(-steps / t) + 0.03 for t in (20.0, 40.0)]),
-        "loss_elbows": np.array([45, 80]),
+        "target_index": np.arange(rows),
+        "class_names": np.array(CLASSES),
+        "domain_names": np.array(SOURCES),
+        "thumb_target": images(labels[shown], grounds.get(target, (90, 60, 30))),
+        "thumb_index": shown,
+        "thumb_source_before": images(near, (20, 20, 70)),
+        "thumb_source_after": images(near_after, (20, 20, 70)),
+        "thumb_labels_before": near,
+        "thumb_labels_after": near_after,
+        "curve_loss": np.stack([0.6 * np.exp(-steps / t) + 0.03 for t in (20.0, 40.0)]),
+        "curve_elbow": np.array([45, 80]),
     }
 
 
 def write_artifacts(folder: Path, records: list[dict[str, Any]], *, without: tuple[str, ...] = ()) -> None:
-    """Arrays and names for each of the runs."""
+    """Arrays for each of the runs."""
     (folder / "artifacts").mkdir(parents=True, exist_ok=True)
     for values in records:
         arrays = artifact_arrays(values["method"], values["target"], values["seed"])
-        path = folder / "artifacts" / f"{values['run_id']}.npz"
+        path = folder / "artifacts" / f"{values['run']}.npz"
         np.savez(path, **{name: array for name, array in arrays.items() if name not in without})
-        names = {"class_names": CLASSES, "source_domain_names": SOURCES}
-        path.with_suffix(".json").write_text(json.dumps(names), encoding="utf-8")
 
 
 def full_folder(folder: Path) -> Path:

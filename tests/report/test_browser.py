@@ -43,6 +43,8 @@ frame.onload = () => {{
     best: [...page.querySelectorAll("#table-pacs-resnet18-quick td strong")].map(e => e.textContent),
     absent: [...page.querySelectorAll("#table-pacs-resnet18-quick td.absent")].map(e => e.textContent),
     empty: [...page.querySelectorAll("td, th")].filter(e => !e.textContent.trim()).length,
+    tables: Math.max(...[...page.querySelectorAll("table")].map(e => e.getBoundingClientRect().right)),
+    contents: getComputedStyle(page.querySelector("nav")).display,
     columns: getComputedStyle(page.querySelector(".columns")).display,
     heading: page.querySelector("h1").textContent,
   }});
@@ -59,8 +61,12 @@ def browser() -> str:
     return found
 
 
-def measure(browser: str, made: Made, width: int, folder: Path) -> dict:
+def measure(browser: str, made: Made, width: int, folder: Path, *, printed: bool = False) -> dict:
     page = (made.out / "report.html").read_text(encoding="utf-8")
+    if printed:
+        # what a printer would be given, so that it can be measured
+        assert page.count("@media print") == 1
+        page = page.replace("@media print", "@media all")
     frame = folder / "frame.html"
     frame.write_text(FRAME.format(width=width, page=html.escape(page)), encoding="utf-8")
     command = [browser, *FLAGS, f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=20000", "--dump-dom"]
@@ -87,3 +93,22 @@ def test_a_wide_screen_shows_the_figures_of_the_tables(browser: str, made: Made,
     assert seen["beyond"] == []
     assert seen["columns"] == "grid"
     assert seen["heading"] == "Results on pacs, vlcs, digits, cifar10-c"
+
+
+def test_on_paper_no_table_is_cut_off_and_the_contents_are_left_out(browser: str, made: Made, tmp_path: Path) -> None:
+    """A4 upright with Chromium's own margins is 718 px wide."""
+    seen = measure(browser, made, 718, tmp_path, printed=True)
+    assert seen["tables"] <= 718
+    assert seen["beyond"] == []
+    assert (seen["contents"], seen["columns"]) == ("none", "block")
+    assert seen["shown"] == seen["images"]
+
+
+def test_it_prints(browser: str, made: Made, tmp_path: Path) -> None:
+    paper = tmp_path / "report.pdf"
+    command = [browser, *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", f"--print-to-pdf={paper}"]
+    page = (made.out / "report.html").as_uri()
+    subprocess.run([*command, page], capture_output=True, text=True, timeout=100, check=True)
+    data = paper.read_bytes()
+    assert data.startswith(b"%PDF")
+    assert 5 < len(re.findall(rb"/Type\s*/Page\b(?!s)", data)) < 60

@@ -116,7 +116,7 @@ def test_the_loss_is_the_full_methods_with_its_elbows(made: Made) -> None:
 def test_runs_without_probabilities_before_still_have_the_rest(tmp_path: Path) -> None:
     records = pacs_records(1)[-4:]
     write_runs(tmp_path, records)
-    write_artifacts(tmp_path, records, without=("probabilities_before", "loss_curves", "source_domains"))
+    write_artifacts(tmp_path, records, without=("probabilities_before", "curve_loss", "source_domains"))
     drawn = {section.title for section in build_figures(read_runs(tmp_path)) if section.figures}
     assert drawn == {
         "A-distance between sources and target",
@@ -128,7 +128,8 @@ def test_runs_without_probabilities_before_still_have_the_rest(tmp_path: Path) -
 
 def test_times_are_shown_with_their_hardware(tmp_path: Path) -> None:
     records = [
-        record(method=m, inference_seconds_per_image=s) for m, s in (("without-projection", 0.001), ("vae", 0.0035))
+        record(method=method, seconds={"inference_per_image": seconds})
+        for method, seconds in (("without-projection", 0.001), ("vae", 0.0035))
     ]
     (figure,) = time_bars(read_runs(write_runs(tmp_path, records)))
     assert figure.alt == "Bars of time: w/o G_φ 1 ms, VAE 3.5 ms."

@@ -63,14 +63,14 @@ def test_artifacts_come_with_their_names_and_broken_ones_are_told(tmp_path: Path
     records = [record(), record(seed=1), record(seed=2)]
     write_runs(tmp_path, records)
     write_artifacts(tmp_path, records[:2])
-    broken = tmp_path / "artifacts" / f"{records[1]['run_id']}.npz"
+    broken = tmp_path / "artifacts" / f"{records[1]['run']}.npz"
     broken.write_bytes(broken.read_bytes()[:100])
     folder = read_runs(tmp_path)
     artifact, cut, absent = (folder.artifact(run) for run in folder.runs)
     assert artifact is not None
     assert artifact.class_name(1) == "cross"
     assert artifact.source_name(9) == "source 9"
-    assert artifact.has("labels", "thumbnails")
+    assert artifact.has("labels", "thumb_target")
     assert not artifact.has("labels", "unheard of")
     assert cut is None
     assert absent is None
@@ -81,38 +81,31 @@ def test_a_pickle_among_the_arrays_is_never_loaded(tmp_path: Path) -> None:
     values = record()
     write_runs(tmp_path, [values])
     (tmp_path / "artifacts").mkdir()
-    np.savez(tmp_path / "artifacts" / f"{values['run_id']}.npz", labels=np.array([{"a": 1}], dtype=object))
+    np.savez(tmp_path / "artifacts" / f"{values['run']}.npz", labels=np.array([{"a": 1}], dtype=object))
     folder = read_runs(tmp_path)
     assert folder.artifact(folder.runs[0]) is None
     assert "cannot be read" in folder.problems[0]
 
 
-def test_a_benchmarks_own_names_are_understood(tmp_path: Path) -> None:
-    values = record(status="finished", facts={"sources": ["photo"]})
-    for name in ("run_id", "training_seconds", "inference_seconds_per_image"):
-        del values[name]
-    values |= {"run": "abc", "seconds": {"training": 12.0, "inference_per_image": 0.25}}
-    write_runs(tmp_path, [values])
-    (tmp_path / "artifacts").mkdir()
-    images = np.zeros((2, 4, 4, 3), dtype=np.uint8)
-    np.savez(
-        tmp_path / "artifacts" / "abc.npz",
-        labels=np.array([1, 0, 1]),
-        target_index=np.array([2, 1]),
-        class_names=np.array(["cat", "dog"]),
-        domain_names=np.array(["photo"]),
-        thumb_target=images,
-        thumb_source_before=images,
-        thumb_labels_before=np.array([0, 1]),
-        curve_loss=np.ones((1, 3)),
-    )
-    folder = read_runs(tmp_path)
-    (run,) = folder.runs
-    assert (run.ok, run.facts["source"], run.training_seconds, run.seconds_per_image) == (True, "photo", 12.0, 0.25)
-    artifact = folder.artifact(run)
-    assert artifact is not None
-    assert artifact["target_feature_labels"].tolist() == [1, 0]
-    assert (artifact.class_name(1), artifact.source_name(0)) == ("dog", "photo")
-    assert artifact["nearest_before"].shape == (2, 1, 4, 4, 3)
-    assert artifact["nearest_before_labels"].tolist() == [[0], [1]]
-    assert artifact.has("thumbnails", "loss_curves")
+COMMITTED = Path(__file__).parents[2] / "results"
+
+
+@pytest.mark.parametrize(
+    ("name", "runs"),
+    [
+        ("few-shot_svhn_mnist_2core_epyc.jsonl", 9),
+        ("h200/pacs.jsonl", 20),
+        ("h200/digits-dg.jsonl", 52),
+        ("h200/few-shot.jsonl", 15),
+    ],
+)
+def test_committed_records_are_read_as_they_lie(name: str, runs: int) -> None:
+    folder = read_runs(COMMITTED / name)
+    assert len(folder.runs) == runs
+    assert all(run.ok and run.training_seconds and run.seconds_per_image and run.run_id for run in folder.runs)
+    assert folder.missing == ()
+
+
+def test_a_file_of_something_else_is_told() -> None:
+    with pytest.raises(DataError, match=r"projection_defaults.jsonl, line 1 is not a run record \(it has no dataset"):
+        read_runs(COMMITTED / "projection_defaults.jsonl")

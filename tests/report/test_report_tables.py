@@ -16,7 +16,9 @@ from homefold.report.tables import build_tables
 
 
 def tables_of(folder: Path, records: list[dict[str, Any]]) -> dict[str, Table]:
-    return {table.name: table for table in build_tables(read_runs(write_runs(folder, records)))}
+    """All tables but those of costs, which have tests of their own."""
+    tables = build_tables(read_runs(write_runs(folder, records)))
+    return {table.name: table for table in tables if table.suite != "cost"}
 
 
 def row_of(table: Table, label: str) -> Row:
@@ -167,7 +169,9 @@ def test_every_suite_has_its_table_in_the_papers_shape(tmp_path: Path) -> None:
     assert not any(cell.published for row in scarce.rows for cell in row.cells)
     assert cell_of(scarce, "Full method, VAE, 20 %", "photo").best
     stopping = tables["stopping-pacs-resnet18-quick"]
-    assert stopping.columns == ("ε = −200", "ε = −100", "ε = 0", "ε = 100", "ε = 200")
+    assert stopping.columns == tuple(
+        f"ε = {epsilon}".replace("-", "−") for epsilon in (-200, -100, -50, -20, -10, 0, 10, 20, 50, 100, 200)
+    )
 
 
 def test_the_table_of_iteration_rates_has_mean_stops_beside_the_papers(tmp_path: Path) -> None:
@@ -222,3 +226,78 @@ def test_the_paper_is_not_compared_with_another_protocol(tmp_path: Path) -> None
     (table,) = tables_of(tmp_path, [record(protocol="scarce-20", method=m) for m in METHODS[:2]]).values()
     assert not any(cell.published for row in table.rows for cell in row.cells)
     assert set(table.columns) <= {*PACS, "Avg."}
+
+
+@pytest.mark.parametrize(
+    ("method", "dataset", "backbone", "target", "shown", "mean"),
+    [
+        ("ccsa", "digits-dg", "digits", "mnist", "CCSA", 95.20),
+        ("mmd-aae", "office-home", "resnet18", "art", "MMD-AAE", 56.50),
+        ("crossgrad", "digits-dg", "digits", "svhn", "CrossGrad", 65.30),
+        ("jigen", "vlcs", "alexnet", "sun09", "JiGen", 64.30),
+        ("rsc", "pacs", "resnet18", "art_painting", "RSC", 83.43),
+        ("d-sam", "office-home", "resnet18", "clipart", "D-SAM", 44.37),
+        ("mmld", "pacs", "alexnet", "photo", "MMLD", 88.98),
+    ],
+)
+def test_methods_of_others_stand_beside_their_own_printed_figures(
+    tmp_path: Path, method: str, dataset: str, backbone: str, target: str, shown: str, mean: float
+) -> None:
+    records = [record(suite=dataset, dataset=dataset, backbone=backbone, target=target, method=method)]
+    (table,) = tables_of(tmp_path, records).values()
+    cell = cell_of(table, shown, target)
+    assert cell.published is not None
+    assert cell.published.mean == mean
+    assert not any(row.published and row.label.lower().startswith(shown.lower()) for row in table.rows)
+
+
+@pytest.mark.parametrize("method", ["ddaig", "t3a", "tent", "ttt", "shot-im", "memo", "tent+vae", "t3a+rsc"])
+def test_a_method_that_the_paper_does_not_print_stands_beside_nothing(method: str) -> None:
+    for dataset, backbone in (("pacs", "resnet18"), ("vlcs", "alexnet"), ("office-home", "resnet18")):
+        table = published_table("targets", dataset, backbone)
+        assert table is not None
+        assert table.printed_method(method) is None
+
+
+def test_a_test_time_method_is_compared_with_what_it_wraps(tmp_path: Path) -> None:
+    records = [record(method=m, accuracy=a) for m, a in (("deep-all", 0.7), ("vae", 0.8), ("tent+vae", 0.81))]
+    (table,) = tables_of(tmp_path, records).values()
+    row = row_of(table, "Tent on Full method, VAE")
+    assert row.control == "VAE"
+    assert row.cells[0].comparison is not None
+    assert row.cells[0].comparison.difference == pytest.approx(1.0)
+
+
+def test_runs_with_changed_settings_never_share_a_table_with_the_others(tmp_path: Path) -> None:
+    records = [record(accuracy=0.7), record(accuracy=0.9, changes="features.epochs=60")]
+    tables = tables_of(tmp_path, records)
+    assert {name: table.rows[0].cells[0].main for name, table in tables.items()} == {
+        "pacs-resnet18-quick": "70.00",
+        "pacs-resnet18-quick-features-epochs-60": "90.00",
+    }
+    assert tables["pacs-resnet18-quick-features-epochs-60"].title == "pacs · resnet18 · quick · features.epochs=60"
+    assert "preset quick; with features.epochs=60;" in tables["pacs-resnet18-quick-features-epochs-60"].caption
+
+
+def test_another_selection_rule_stands_in_the_title(tmp_path: Path) -> None:
+    tables = tables_of(tmp_path, [record(), record(selection="last")])
+    assert {name: table.title for name, table in tables.items()} == {
+        "pacs-resnet18-quick": "pacs · resnet18 · quick",
+        "pacs-resnet18-quick-last": "pacs · resnet18 · quick · selection last",
+    }
+
+
+def test_a_mean_over_fewer_seeds_is_never_the_best(tmp_path: Path) -> None:
+    records = [record(method="deep-all", seed=s, accuracy=0.7) for s in (0, 1)]
+    records += [record(method="vae", seed=s, accuracy=0.8) for s in (0, 1)] + [record(method="gan", accuracy=0.9)]
+    (table,) = tables_of(tmp_path, records).values()
+    assert cell_of(table, "Full method, VAE", "sketch").best
+    assert not cell_of(table, "Full method, GAN", "sketch").best
+
+
+def test_an_interval_ends_where_accuracies_do(tmp_path: Path) -> None:
+    records = [record(method=m, seed=s, accuracy=a) for m, values in (("vae", (0.98, 1.0)), ("gan", (0.0, 0.02)))
+               for s, a in enumerate(values)]  # fmt: skip
+    (table,) = tables_of(tmp_path, records).values()
+    assert cell_of(table, "Full method, VAE", "sketch").interval == "[86.29, 100.00]"
+    assert cell_of(table, "Full method, GAN", "sketch").interval == "[0.00, 13.71]"

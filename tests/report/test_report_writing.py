@@ -22,7 +22,7 @@ def test_every_file_is_there_and_the_markdown_points_to_real_ones(made: Made) ->
     linked = re.findall(r"\]\((figures/[^)]+)\)", text)
     assert len(linked) == len(made.files["figures"])
     assert all((made.out / name).stat().st_size > 0 for name in linked)
-    assert len(made.files["csv"]) == len(made.files["latex"]) == len(made.report.tables) == 9
+    assert len(made.files["csv"]) == len(made.files["latex"]) == len(made.report.tables) == 11
     assert [path for path in made.out.rglob("*") if path.name.startswith(".")] == []
 
 
@@ -42,16 +42,30 @@ def test_the_head_says_where_the_figures_come_from(made: Made) -> None:
     assert facts["Hardware"] == "one made-up GPU"
     assert facts["Versions"] == "homefold 0.1.0, torch 2.11.0"
     assert facts["Commit"] == "abc1234"
-    assert facts["Runs"] == "467 finished, 4 failed"
-    assert facts["Command"].splitlines()[0] == "homefold bench pacs --preset quick --seeds 3 …"
+    assert facts["Runs"] == "515 finished, 4 failed"
+    assert facts["Command"] == "homefold bench pacs --out runs"
     page = (made.out / "report.html").read_text(encoding="utf-8")
     assert all(f"<dt>{name}</dt>" in page for name in facts)
     assert "the loss became NaN" in page
 
 
-def test_a_command_that_was_recorded_is_shown_instead_of_a_guess(tmp_path: Path) -> None:
-    folder = read_runs(write_runs(tmp_path, [record(command="homefold bench pacs --data x --seeds 1")]))
-    assert build_report(folder, figures=False).facts["Command"] == "homefold bench pacs --data x --seeds 1"
+def test_the_commands_that_were_typed_are_shown_and_none_is_made_up(tmp_path: Path) -> None:
+    typed = ["homefold bench pacs --data 'my data' --seeds 1", "homefold bench pacs --data 'my data' --seeds 2"]
+    folder = read_runs(write_runs(tmp_path / "a", [record(seed=seed, command=typed[seed]) for seed in (0, 1)]))
+    assert build_report(folder, figures=False).facts["Command"].splitlines() == typed
+    older = read_runs(write_runs(tmp_path / "b", [record(command="")]))
+    assert build_report(older, figures=False).facts["Command"] == "not recorded"
+
+
+def test_a_training_that_two_runs_share_counts_once_in_the_head(tmp_path: Path) -> None:
+    shared, own = {"features-1": {"seconds": 100.0}}, {"manifold-2": {"seconds": 20.0}}
+    records = [
+        record(method="without-projection", facts={"stages": shared}, seconds={"training": 100.0}),
+        record(method="vae", facts={"stages": {**shared, **own}}, seconds={"training": 120.0}),
+        record(method="deep-all", seconds={"training": 5.0}),
+    ]
+    folder = read_runs(write_runs(tmp_path, records))
+    assert build_report(folder, figures=False).facts["Training"] == "2 min 5 s in all"
 
 
 def test_the_same_runs_give_the_same_files(tmp_path: Path) -> None:
@@ -72,7 +86,13 @@ def test_files_of_an_earlier_report_go_and_those_of_others_stay(tmp_path: Path) 
     second = build_report(read_runs(write_runs(tmp_path / "b", [record(suite="other", dataset="new")])), figures=False)
     write_report(second, out, ("csv",))
     left = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
-    assert left == ["notes.txt", "report.json", "tables/mine.csv", "tables/other-new-resnet18-quick.csv"]
+    assert left == [
+        "notes.txt",
+        "report.json",
+        "tables/cost-new-resnet18-quick.csv",
+        "tables/mine.csv",
+        "tables/other-new-resnet18-quick.csv",
+    ]
 
 
 @pytest.mark.parametrize("name", ["../precious.txt", "/precious.txt", "tables/../../precious.txt"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -86,8 +87,8 @@ class BenchCommand:
     json: JsonFlag = False
     debug: DebugFlag = False
 
-    def options(self) -> BenchOptions:
-        """What the library is asked for."""
+    def options(self, command: str = "") -> BenchOptions:
+        """What the library is asked for, by this command line."""
         from homefold.evaluation.options import BenchOptions
 
         return BenchOptions(
@@ -107,6 +108,7 @@ class BenchCommand:
             candidates=flatten(self.candidates),
             settings=flatten(self.set),
             images_per_class=self.images_per_class,
+            command=command,
         )
 
 
@@ -116,7 +118,7 @@ def run(arguments: Sequence[str]) -> int:
     from homefold.evaluation.bench import run_bench  # imports torch, which --help does not need
     from homefold.evaluation.planning import Planner, make_plan
 
-    options = command.options()
+    options = command.options(shlex.join(["homefold", "bench", *map(str, arguments)]))
     planner = Planner(options, reporter=RichReporter())
     plan = make_plan(planner)
     summary = plan.summary()
@@ -163,7 +165,10 @@ def _print_table(command: BenchCommand, records: list[RunRecord]) -> None:
     console = result_console()
     if records:
         first = records[0]
-        console.print(f"Accuracy on {first.dataset}, {first.protocol}, selection {first.selection}", soft_wrap=True)
+        peeked = " (on the target itself: an upper bound, not a result)" if first.selection == "oracle" else ""
+        console.print(
+            f"Accuracy on {first.dataset}, {first.protocol}, selection {first.selection}{peeked}", soft_wrap=True
+        )
     groups: dict[tuple[str, str, str], dict[str, list[RunRecord]]] = {}
     targets = list(dict.fromkeys(record.target for record in records))
     for record in records:

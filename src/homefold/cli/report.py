@@ -24,9 +24,9 @@ class ReportOptions:
     """
 
     runs: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUNS")]
-    """The folder that homefold bench wrote."""
+    """The folder that homefold bench wrote, or a file of its records."""
     out: Annotated[OptionalPath, tyro.conf.arg(metavar="FOLDER")] = None
-    """The folder for the report; RUNS/report by default."""
+    """The folder for the report; RUNS/report by default, for a file RECORDS-report beside it."""
     format: Literal["all", "md", "csv", "latex", "html"] = "all"
     """What to write; csv and latex are tables alone, and take no time."""
     json: JsonFlag = False
@@ -42,7 +42,7 @@ def run(arguments: Sequence[str]) -> int:
     from homefold.report.writing import FORMATS, write_report
 
     folder = read_runs(options.runs)
-    out = options.out or options.runs / "report"
+    out = options.out or _default_out(options.runs)
     formats = FORMATS if options.format == "all" else (options.format,)
     command = shlex.join(["homefold", "report", *map(str, arguments)])
     figures = bool({"md", "html"} & set(formats))
@@ -55,6 +55,10 @@ def run(arguments: Sequence[str]) -> int:
     else:
         _print_summary(report.as_dict(), files)
     return 0
+
+
+def _default_out(runs: Path) -> Path:
+    return runs.with_name(f"{runs.stem}-report") if runs.is_file() else runs / "report"
 
 
 def _print_summary(report: dict[str, Any], files: dict[str, list[str]]) -> None:
@@ -74,4 +78,6 @@ def _print_summary(report: dict[str, Any], files: dict[str, list[str]]) -> None:
 
 
 def _marked(cell: dict[str, Any]) -> str:
-    return f"{cell['text']} *" if cell["best"] else str(cell["text"])
+    """The figure, how many of its runs are there where some are not, and a star where it is the best."""
+    few = f" ({cell['runs']} of {cell['expected']})" if 0 < cell["runs"] < cell["expected"] else ""
+    return f"{cell['text']}{few}{' *' if cell['best'] else ''}"

@@ -16,6 +16,7 @@ from homefold.data.dataset import DomainDataset
 from homefold.device import resolve_device
 from homefold.evaluation.execution import Executor, failed_record
 from homefold.evaluation.options import BenchOptions
+from homefold.evaluation.plan_file import write_plan
 from homefold.evaluation.planning import Plan, Planner, Run, Unit, finished_runs, make_plan, records_path
 from homefold.evaluation.records import RunRecord, append_record
 from homefold.progress import ProgressReporter
@@ -48,6 +49,7 @@ def run_bench(
     planner = planner or Planner(options, dataset, reporter)
     plan = plan or make_plan(planner)
     resolve_device(options.device)  # complains before processes are started
+    write_plan(planner, plan)
     tell = on_run or (lambda run, record: None)
     units = plan.remaining_units()
     if options.jobs == 1:

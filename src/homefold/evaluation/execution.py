@@ -28,6 +28,7 @@ from homefold.progress import ProgressReporter, SilentReporter
 __all__ = ["Executor", "failed_record"]
 
 _MOST_TARGETS_WITH_FEATURES = 20
+_WARM_UP_IMAGES = 64
 
 
 class Executor:
@@ -43,6 +44,8 @@ class Executor:
         self.device = resolve_device(self.options.device)
         self.reporter = reporter or SilentReporter()
         self.store = StageStore(self.options.out / "stages")
+        # The first images on a GPU also wait for its kernels to load, which no later image does.
+        self.warm_up_images = _WARM_UP_IMAGES if self.device.type == "cuda" else 0
 
     def do_unit(self, unit: Unit) -> Iterator[tuple[Run, RunRecord]]:
         """Do all runs of a unit, one record each, already written when it is yielded."""
@@ -79,6 +82,7 @@ class Executor:
         candidate = choice.candidate if choice else run.candidates[0]
         if candidate.settings not in trained:
             trained[candidate.settings] = run.method.train(self._task(run, data, candidate.config))
+            self._warm_up(trained[candidate.settings], data, run.target.indices)
         method = trained[candidate.settings]
         target = data.dataset.subset(run.target.indices)
         answers = self._ask(method, data, run.target.indices)
@@ -123,6 +127,11 @@ class Executor:
             reporter=self.reporter,
             adapt=source_dataset(data.dataset, adapt) if few else None,  # type: ignore[arg-type]
         )
+
+    def _warm_up(self, method: TrainedMethod, data: BenchData, indices: np.ndarray) -> None:
+        """Answer for a few images before any time is taken; what that taught is forgotten before the target."""
+        if self.warm_up_images:
+            self._ask(method, data, indices[: self.warm_up_images])
 
     def _ask(self, method: TrainedMethod, data: BenchData, indices: np.ndarray) -> Answers:
         method.reset()
@@ -207,6 +216,8 @@ def _blank_record(planner: Planner, run: Run, config: HomefoldConfig, device: to
         preset=options.preset,
         backbone=run.backbone,
         commit=code_commit(),
+        command=options.command,
+        changes=options.changes,
     )
 
 

@@ -31,6 +31,7 @@ class BenchOptions:
         candidates: settings for the rules that choose among several, `name=value …` each.
         settings: changes to the configuration, `name=value` each.
         images_per_class: use only so many images of each domain and class; 0 for all.
+        command: the command line that asks for it, as it was typed; empty from Python. Stands in every record.
     """
 
     suite: str
@@ -49,6 +50,7 @@ class BenchOptions:
     candidates: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     images_per_class: int = 0
+    command: str = ""
 
     def __post_init__(self) -> None:
         for name in ("seeds", "jobs"):
@@ -56,3 +58,16 @@ class BenchOptions:
                 raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
         if self.images_per_class < 0:
             raise ConfigError(f"images_per_class must not be negative; got {self.images_per_class}.")
+
+    @property
+    def changes(self) -> str:
+        """What makes these runs differ from others of the same preset, as a person would type it; often empty.
+
+        >>> BenchOptions("pacs", Path("runs"), weights="none", settings=("features.epochs=60",)).changes
+        'features.weights=none features.epochs=60'
+        """
+        words = [f"features.weights={self.weights}"] if self.weights else []
+        words += self.settings
+        words += [f"candidates={'; '.join(self.candidates)}"] if self.candidates else []
+        words += [f"images_per_class={self.images_per_class}"] if self.images_per_class else []
+        return " ".join(words)

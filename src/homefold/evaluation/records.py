@@ -46,6 +46,8 @@ class RunRecord:
         backbone: the network.
         seconds: `training` (all stages it stands on, whoever trained them) and `inference_per_image`.
         commit: of the code, where it ran in a git checkout.
+        command: the command line that asked for it, as it was typed; empty when it came from Python.
+        changes: settings that were changed from the preset, as they were typed.
     """
 
     dataset: str
@@ -68,6 +70,8 @@ class RunRecord:
     backbone: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
     commit: str = ""
+    command: str = ""
+    changes: str = ""
 
 
 def hardware(device: torch.device) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from itertools import pairwise
 from typing import Any, Literal, get_args
@@ -24,6 +25,7 @@ __all__ = [
     "even_subset",
     "explained_share",
     "fused_adamw",
+    "load_weights",
     "mlp",
     "nearly_constant",
     "paper_manifold_config",
@@ -297,6 +299,20 @@ def even_subset(n: int, size: int, generator: torch.Generator) -> torch.Tensor:
         return torch.arange(n)
     offset = torch.rand(1, generator=generator, dtype=torch.float64)
     return ((torch.arange(size, dtype=torch.float64) + offset) * (n / size)).long().clamp_(max=n - 1)
+
+
+def load_weights(manifold: Manifold, state: Mapping[str, torch.Tensor]) -> None:
+    """Give a manifold the weights of another of the same shape, and leave its bank as it is."""
+    weights = {name: value for name, value in state.items() if not name.startswith("bank_")}
+    wanted = {name: value.shape for name, value in manifold.named_parameters()}
+    if {name: value.shape for name, value in weights.items()} != wanted:
+        raise ConfigError(
+            "the manifold cannot go on from these weights: their names or shapes differ from its own; "
+            "give the state of one of the same kind, widths and feature dimensions."
+        )
+    with torch.no_grad():
+        for name, parameter in manifold.named_parameters():
+            parameter.copy_(weights[name])
 
 
 def training_rate(config: ManifoldConfig, step: int, total_steps: int) -> float:

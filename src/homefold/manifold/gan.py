@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import torch
 from torch import nn
@@ -20,6 +21,7 @@ from homefold.manifold.base import (
     constant_features_reason,
     explained_share,
     fused_adamw,
+    load_weights,
     mlp,
     nearly_constant,
     training_rate,
@@ -119,6 +121,8 @@ def fit_gan(
     seed: int,
     device: torch.device | str = "cpu",
     reporter: ProgressReporter | None = None,
+    initial: Mapping[str, torch.Tensor] | None = None,
+    keep: Literal["best", "last"] = "best",
 ) -> GAN:
     """Train a GAN on source features and keep the generator that covers held-out source features best.
 
@@ -129,6 +133,9 @@ def fit_gan(
         seed: initialisation, order and latents follow from it.
         device: where to train; the result stays there.
         reporter: is told of each epoch.
+        initial: weights to go on from, as `state_dict` gives them (a bank among them counts for nothing); none
+            begins anew. The discriminator, which nobody keeps, always does.
+        keep: the epoch to keep, the best on `held_out` or the last.
     """
     check_features(train, held_out)
     device = torch.device(device)
@@ -136,8 +143,10 @@ def fit_gan(
     with isolated_seed(seed, "manifold", "gan", "initialisation"):
         model = build_gan(config, train.shape[1]).to(device)
         discriminator = mlp(train.shape[1], *reversed(config.hidden), 1).to(device)
+    if initial is not None:
+        load_weights(model, initial)
     judge = _Judge(train, held_out, config.latent_dim, seed)
-    best_epoch = _train(model, discriminator, config, train, judge, seed, reporter or SilentReporter())
+    best_epoch = _train(model, discriminator, config, train, judge, seed, reporter or SilentReporter(), keep)
     model.freeze()
     draw = generator(seed, "manifold", "gan", "bank")
     model.bank_latents = torch.randn(config.bank_size, config.latent_dim, generator=draw).to(device)
@@ -176,8 +185,9 @@ def _train(
     judge: _Judge,
     seed: int,
     reporter: ProgressReporter,
+    keep: Literal["best", "last"],
 ) -> int:
-    """Run the epochs, leave the best averaged weights in the model, and return the epoch they come from."""
+    """Run the epochs, leave the best or the last averaged weights in the model; return the epoch they come from."""
     epochs, size = config.resolved_epochs, min(config.batch_size, len(train))
     steps = len(train) // size
     optimizers = [
@@ -210,7 +220,7 @@ def _train(
                 if not math.isfinite(score := judge.score(covered, diversity)):
                     raise _diverged(config, epoch, train)
                 facts = {"coverage": covered, "diversity": diversity}
-                if score > best_score:
+                if score > best_score or keep == "last":
                     best_score, best_epoch = score, epoch + 1
                     best_state = {name: value.clone() for name, value in averaged.state_dict().items()}
             task.advance(1, **facts)

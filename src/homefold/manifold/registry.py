@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from collections.abc import Mapping
+from typing import Literal, get_args
 
 import torch
 
@@ -53,6 +54,8 @@ def fit_manifold(
     seed: int,
     device: torch.device | str = "cpu",
     reporter: ProgressReporter | None = None,
+    initial: Mapping[str, torch.Tensor] | None = None,
+    keep: Literal["best", "last"] = "best",
 ) -> Manifold:
     """Fit the configured manifold to source features and measure it on held-out ones.
 
@@ -64,14 +67,20 @@ def fit_manifold(
         seed: all randomness follows from it.
         device: where to train; the result stays there.
         reporter: is told of each epoch.
+        initial: weights to go on from, of a manifold of the same kind; 1-NN has none.
+        keep: the epoch to keep, the best on `held_out` or the last.
 
     Returns:
         The manifold, frozen, with its `report`; `require_usable` says whether it may be used.
     """
     match config.kind:
         case "vae" | "conv-vae":
-            return fit_vae(config, train, held_out, seed=seed, device=device, reporter=reporter)
+            return fit_vae(
+                config, train, held_out, seed=seed, device=device, reporter=reporter, initial=initial, keep=keep
+            )
         case "gan":
-            return fit_gan(config, train, held_out, seed=seed, device=device, reporter=reporter)
+            return fit_gan(
+                config, train, held_out, seed=seed, device=device, reporter=reporter, initial=initial, keep=keep
+            )
         case "nearest":
             return fit_nearest(train, held_out, labels=labels, device=device)

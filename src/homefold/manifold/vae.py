@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Literal
 
 import torch
 from torch import nn
@@ -20,6 +22,7 @@ from homefold.manifold.base import (
     even_subset,
     explained_share,
     fused_adamw,
+    load_weights,
     mlp,
     nearly_constant,
     training_rate,
@@ -155,6 +158,8 @@ def fit_vae(
     seed: int,
     device: torch.device | str = "cpu",
     reporter: ProgressReporter | None = None,
+    initial: Mapping[str, torch.Tensor] | None = None,
+    keep: Literal["best", "last"] = "best",
 ) -> VAE:
     """Train a VAE on source features and keep the weights that reconstruct held-out source features best.
 
@@ -165,14 +170,19 @@ def fit_vae(
         seed: initialisation, order and noise follow from it.
         device: where to train; the result stays there.
         reporter: is told of each epoch.
+        initial: weights to go on from, as `state_dict` gives them (a bank among them counts for nothing); none
+            begins anew.
+        keep: the epoch to keep, the best on `held_out` or the last.
     """
     check_features(train, held_out)
     device = torch.device(device)
     train, held_out = (z.detach().to(device, torch.float32) for z in (train, held_out))
     with isolated_seed(seed, "manifold", config.kind, "initialisation"):
         model = build_vae(config, train.shape[1])
+    if initial is not None:
+        load_weights(model, initial)
     model.to(device)
-    best_epoch = _train(model, config, train, held_out, seed, reporter or SilentReporter())
+    best_epoch = _train(model, config, train, held_out, seed, reporter or SilentReporter(), keep)
     model.freeze()
     with torch.no_grad():
         chosen = even_subset(len(train), config.bank_size, generator(seed, "manifold", "bank"))
@@ -189,8 +199,9 @@ def _train(
     held_out: torch.Tensor,
     seed: int,
     reporter: ProgressReporter,
+    keep: Literal["best", "last"],
 ) -> int:
-    """Run the epochs, leave the best weights in the model, and return the epoch they come from."""
+    """Run the epochs, leave the best or the last weights in the model, and return the epoch they come from."""
     epochs = config.resolved_epochs
     learn = _training_step(model, _optimizer(config, model), config)
     best_loss, best_epoch, best_state = math.inf, 0, {}
@@ -204,7 +215,7 @@ def _train(
                 facts["held_out"] = held_out_loss = float(reconstruction_loss(_reconstruct(model, held_out), held_out))
                 if not math.isfinite(held_out_loss):
                     raise _diverged(config, epoch, train)
-                if held_out_loss < best_loss:
+                if held_out_loss < best_loss or keep == "last":
                     best_loss, best_epoch = held_out_loss, epoch + 1
                     best_state = {name: value.clone() for name, value in model.state_dict().items()}
             task.advance(1, **facts)

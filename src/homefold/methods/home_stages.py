@@ -1,4 +1,9 @@
-"""Stages 2 and 3 as the methods share them: one manifold a kind, one classifier for all of them."""
+"""Stages 2 and 3 as the methods share them: one manifold a kind, one classifier for all of them.
+
+In few-shot adaptation each is fine-tuned: trained on the source first, then continued from there on the labelled target
+samples alone, at a tenth of its rate for at most 20 epochs, the last of which is kept. 1-NN has no weights to tune: it
+keeps the samples beside the source features.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +12,19 @@ from typing import Any
 
 import torch
 
-from homefold.classifier import Classifier, build_classifier, fit_classifier
+from homefold.classifier import Classifier, ClassifierConfig, build_classifier, fit_classifier
 from homefold.data.splits import selection_split
 from homefold.device import one_thread
 from homefold.evaluation.stage_store import Stage, StageId, stage_id
 from homefold.feature_model import FeatureModel, calibration_features, reconstructor, to_sphere
-from homefold.manifold import Manifold, ManifoldReport, build_manifold, fit_manifold
+from homefold.manifold import Manifold, ManifoldConfig, ManifoldReport, build_manifold, fit_manifold
 from homefold.methods.base import TaskKey, TrainingTask
 from homefold.methods.feature_stage import FeatureStage, features_id
 
 __all__ = ["TrainingFeatures", "classifier_id", "classifier_stage", "feature_model", "manifold_id", "manifold_stage"]
+
+_TUNING_EPOCHS = 20
+_TUNING_RATE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,48 +38,90 @@ class TrainingFeatures:
 
     @staticmethod
     def of(task: TrainingTask, features: FeatureStage) -> TrainingFeatures:
-        """The source's; in few-shot adaptation with the target's samples, repeated to weigh as much."""
+        """The source's, whether or not there are target samples to adapt to."""
         config, source = task.config, task.source
         train, held_out = selection_split(source, config.features.held_out, config.seed)
         labels = torch.from_numpy(source.labels).to(task.device)
         z, rows, held = features.source(), torch.from_numpy(train), torch.from_numpy(held_out)
-        train_z, train_labels = z[rows], labels[rows]
-        if task.adapt is not None:
-            times = max(1, len(train) // len(task.adapt))
-            train_z = torch.cat([train_z, features.adapt().repeat(times, 1)])
-            few = torch.from_numpy(task.adapt.labels).to(task.device)
-            train_labels = torch.cat([train_labels, few.repeat(times)])
         prepare = to_sphere if config.normalise_features else torch.Tensor.float
-        return TrainingFeatures(prepare(train_z), train_labels, prepare(z[held]), labels[held])
+        return TrainingFeatures(prepare(z[rows]), labels[rows], prepare(z[held]), labels[held])
+
+    @staticmethod
+    def to_adapt_to(task: TrainingTask, features: FeatureStage) -> TrainingFeatures:
+        """The labelled target samples of few-shot adaptation; what is held out is the source's still."""
+        assert task.adapt is not None
+        prepare = to_sphere if task.config.normalise_features else torch.Tensor.float
+        labels = torch.from_numpy(task.adapt.labels).to(task.device)
+        return replace(TrainingFeatures.of(task, features), train=prepare(features.adapt()), train_labels=labels)
+
+    def with_samples(self, samples: TrainingFeatures) -> TrainingFeatures:
+        """These and the samples after them."""
+        train = torch.cat([self.train, samples.train])
+        return replace(self, train=train, train_labels=torch.cat([self.train_labels, samples.train_labels]))
+
+
+def _before_adaptation(task: TrainingTask, features: FeatureStage) -> tuple[TrainingTask, FeatureStage]:
+    """The task and its stage 1 as they were before any target sample was seen."""
+    before = replace(task, key=replace(task.key, adapt=""), adapt=None)
+    return before, FeatureStage(before, features.stages[0])
+
+
+def _tuning_manifold(config: ManifoldConfig) -> ManifoldConfig:
+    return replace(
+        config,
+        epochs=max(1, min(config.resolved_epochs, _TUNING_EPOCHS)),
+        learning_rate=config.resolved_learning_rate * _TUNING_RATE,
+        schedule="constant",
+    )
+
+
+def _tuning_classifier(config: ClassifierConfig) -> ClassifierConfig:
+    return replace(config, epochs=min(config.epochs, _TUNING_EPOCHS), learning_rate=config.learning_rate * _TUNING_RATE)
 
 
 def manifold_id(key: TaskKey) -> StageId:
-    """Stage 2 on these features with these settings."""
+    """Stage 2 on these features with these settings; the fine-tuned one where there are samples to adapt to."""
     config = key.config
+    tuned: dict[str, Any] = {}
+    if key.adapt:
+        tuned = {
+            "base": manifold_id(replace(key, adapt="")).digest,
+            "tuning": asdict(_tuning_manifold(config.manifold)),
+        }
     return stage_id(
         "manifold",
         features=features_id(key).digest,
         normalise=config.normalise_features,
         manifold=asdict(config.manifold),
         seed=config.seed,
+        **tuned,
     )
 
 
-def manifold_stage(task: TrainingTask, features: FeatureStage) -> tuple[Manifold, Stage]:
-    """The manifold of the task's features, trained if it was not before, and its stage."""
+def manifold_stage(task: TrainingTask, features: FeatureStage) -> tuple[Manifold, tuple[Stage, ...]]:
+    """The manifold of the task's features, trained if it was not before, and the stages it stands on."""
     config = task.config
+    before: Manifold | None = None
+    stages: tuple[Stage, ...] = ()
+    if task.adapt is not None:
+        before, stages = manifold_stage(*_before_adaptation(task, features))
 
     def train(_: Any) -> dict[str, Any]:
         given = TrainingFeatures.of(task, features)
+        if before is not None:
+            samples = TrainingFeatures.to_adapt_to(task, features)
+            given = samples if before.is_continuous else given.with_samples(samples)
         with one_thread(task.device):
             manifold = fit_manifold(
-                config.manifold,
+                config.manifold if before is None else _tuning_manifold(config.manifold),
                 given.train,
                 given.held_out,
                 labels=given.train_labels,
                 seed=config.seed,
                 device=task.device,
                 reporter=task.reporter,
+                initial=None if before is None else before.state_dict(),
+                keep="best" if before is None else "last",
             )
         return {"tensors": manifold.state_dict(), "report": manifold.report.as_dict()}
 
@@ -81,15 +131,20 @@ def manifold_stage(task: TrainingTask, features: FeatureStage) -> tuple[Manifold
     manifold.load_state_dict(tensors)
     manifold.report = ManifoldReport.from_dict(stage.state["report"])
     manifold.require_usable()
-    return manifold.to(task.device), stage
+    return manifold.to(task.device), (*stages, stage)
 
 
 def classifier_id(key: TaskKey) -> StageId:
     """Stage 3 on these features with these settings; of the manifold only where it trains on its reconstructions."""
     config = key.config
     depends: dict[str, Any] = {}
+    if key.adapt:
+        tuning = asdict(_tuning_classifier(config.classifier))
+        depends = {"base": classifier_id(replace(key, adapt="")).digest, "tuning": tuning}
     if config.classifier.train_on == "both":
-        depends = {"manifold": manifold_id(key).digest, "projection": asdict(config.projection)}
+        depends |= {"manifold": manifold_id(key).digest}
+        # Without an encoder the search makes the reconstructions, and so its settings are settings of the training.
+        depends |= {"projection": asdict(config.projection)} if config.manifold.kind == "gan" else {}
     return stage_id(
         "classifier",
         features=features_id(key).digest,
@@ -100,15 +155,22 @@ def classifier_id(key: TaskKey) -> StageId:
     )
 
 
-def classifier_stage(task: TrainingTask, features: FeatureStage, manifold: Manifold | None) -> tuple[Classifier, Stage]:
-    """The classifier of the task's features, trained if it was not before, and its stage."""
+def classifier_stage(
+    task: TrainingTask, features: FeatureStage, *, projected: bool
+) -> tuple[Classifier, tuple[Stage, ...]]:
+    """The classifier of the task's features, trained if it was not before, and the stages it stands on."""
     config, classes = task.config, len(task.source.class_names)
+    before: Classifier | None = None
+    stages: tuple[Stage, ...] = ()
+    if task.adapt is not None:
+        before, stages = classifier_stage(*_before_adaptation(task, features), projected=projected)
 
     def train(_: Any) -> dict[str, Any]:
-        given = TrainingFeatures.of(task, features)
+        given = (TrainingFeatures.of if before is None else TrainingFeatures.to_adapt_to)(task, features)
+        manifold = manifold_stage(task, features)[0] if projected and config.classifier.train_on == "both" else None
         with one_thread(task.device):
             classifier = fit_classifier(
-                config.classifier,
+                config.classifier if before is None else _tuning_classifier(config.classifier),
                 given.train,
                 given.train_labels,
                 given.held_out,
@@ -118,6 +180,8 @@ def classifier_stage(task: TrainingTask, features: FeatureStage, manifold: Manif
                 seed=config.seed,
                 device=task.device,
                 reporter=task.reporter,
+                initial=None if before is None else before.state_dict(),
+                keep="best" if before is None else "last",
             )
         return {"tensors": classifier.state_dict(), "held_out_accuracy": classifier.held_out_accuracy}
 
@@ -125,7 +189,7 @@ def classifier_stage(task: TrainingTask, features: FeatureStage, manifold: Manif
     classifier = build_classifier(config.classifier, features.source().shape[1], classes)
     classifier.load_state_dict(stage.state["tensors"])
     classifier.held_out_accuracy = stage.state["held_out_accuracy"]
-    return classifier.to(task.device), stage
+    return classifier.to(task.device), (*stages, stage)
 
 
 def feature_model(
@@ -142,13 +206,13 @@ def feature_model(
     given = TrainingFeatures.of(task, features)
     stages = list(features.stages)
     if projected:
-        manifold, stage = manifold_stage(task, features)
-        stages.append(stage)
+        manifold, of_manifold = manifold_stage(task, features)
+        stages += of_manifold
     else:
         unused = replace(config.manifold, kind="nearest", optimizer="adamw")
         manifold = build_manifold(unused, given.train.shape[1]).to(task.device)
-    classifier, stage = classifier_stage(task, features, manifold if projected else None)
-    stages.append(stage)
+    classifier, of_classifier = classifier_stage(task, features, projected=projected)
+    stages += of_classifier
     model = FeatureModel(
         manifold=manifold,
         classifier=classifier,

@@ -14,7 +14,7 @@ from homefold.report.names import in_order, short_name, shown_name
 from homefold.report.runs import Run, RunFolder, Setup
 from homefold.report.selecting import of_kind
 from homefold.report.statistics import Summary, summarise
-from homefold.report.tables import target_grid
+from homefold.report.table_group import target_grid
 
 __all__ = [
     "ablation_bars",

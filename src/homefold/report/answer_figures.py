@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 
+from homefold.report.artifacts import Artifact
 from homefold.report.calibration import Reliability, coverage_curve, reliability
 from homefold.report.drawing import AFTER, BEFORE, Figure, canvas, counted, legend_below, to_svg
 from homefold.report.names import short_name
-from homefold.report.runs import Artifact, Run, RunFolder, Setup
+from homefold.report.runs import Run, RunFolder, Setup
 from homefold.report.selecting import by_target, full_runs, whole_sources
 
 __all__ = ["confusion_matrices", "coverage_curves", "reliability_diagrams"]
@@ -35,7 +36,7 @@ def confusion_matrices(folder: RunFolder) -> list[Figure]:
 def _confusion(setup: Setup, method: str, target: str, pairs: Found) -> Figure:
     labels, predicted = (np.concatenate([a[name].astype(int) for _, a in pairs]) for name in ("labels", "predicted"))
     artifact = pairs[0][1]
-    classes = max(len(artifact.class_names), int(max(labels.max(), predicted.max())) + 1)
+    classes = max(len(artifact.arrays.get("class_names", ())), int(max(labels.max(), predicted.max())) + 1)
     counts = np.zeros((classes, classes))
     np.add.at(counts, (labels, predicted), 1)
     shares = 100 * counts / np.maximum(1, counts.sum(axis=1, keepdims=True))

@@ -9,7 +9,7 @@ from typing import Any
 from homefold.progress import ProgressReporter
 from homefold.report.figures import FigureSection, build_figures
 from homefold.report.names import shown_name
-from homefold.report.runs import SETTINGS, Run, RunFolder
+from homefold.report.runs import SETTINGS, Run, RunFolder, setups
 from homefold.report.table import Table
 from homefold.report.tables import build_tables
 
@@ -26,6 +26,7 @@ class Report:
         tables: in order.
         sections: of figures, in order; one without figures is named as absent.
         failures: a line for each failed run.
+        missing: a line for each method with runs that were planned and have no record.
         problems: artifacts that could not be read.
     """
 
@@ -34,6 +35,7 @@ class Report:
     tables: tuple[Table, ...]
     sections: tuple[FigureSection, ...]
     failures: tuple[str, ...]
+    missing: tuple[str, ...]
     problems: tuple[str, ...]
 
     @property
@@ -59,6 +61,7 @@ class Report:
             ],
             "not_in_these_runs": [{"figure": section.title, "needs": section.needs} for section in self.absent],
             "failed_runs": list(self.failures),
+            "missing_runs": list(self.missing),
             "unreadable_artifacts": list(self.problems),
         }
 
@@ -79,46 +82,49 @@ def build_report(
     datasets = _names(run.dataset for run in folder.runs)
     return Report(
         title=f"Results on {datasets}",
-        facts=_facts(folder.runs, command),
+        facts=_facts(folder, command),
         tables=tuple(tables),
         sections=tuple(sections),
-        failures=tuple(_failure(run) for run in folder.runs if not run.ok),
+        failures=tuple(_failure(run) for run in folder.runs if run.failed),
+        missing=tuple(_missing(folder.missing)),
         problems=tuple(folder.problems),
     )
 
 
-def _facts(runs: tuple[Run, ...], command: str) -> dict[str, str]:
-    done = sum(run.ok for run in runs)
+def _facts(folder: RunFolder, command: str) -> dict[str, str]:
+    runs = folder.runs
+    done, left = sum(run.ok for run in runs), len(folder.missing)
     versions = dict.fromkeys(f"{name} {version}" for run in runs for name, version in run.versions.items())
-    trained = sum(run.training_seconds or 0 for run in runs)
-    commands = dict.fromkeys(run.command for run in runs if run.command)
+    trained = _training_seconds(runs)
+    commands = dict.fromkeys(run.command for run in (*runs, *folder.missing) if run.command)
     return {
         "Data": _names(run.dataset for run in runs),
-        "Runs": f"{done} finished, {len(runs) - done} failed",
+        "Runs": f"{done} finished, {len(runs) - done} failed" + (f", {left} planned but not run" if left else ""),
         "Presets": _names(run.preset for run in runs),
         "Selection": _names(f"{run.selection} †" if run.oracle else run.selection for run in runs),
         "Hardware": _names(run.hardware for run in runs),
         "Training": f"{_duration(trained)} in all" if trained else "not recorded",
         "Versions": ", ".join(versions) or "not recorded",
         "Commit": _names(run.commit for run in runs),
-        "Command": "\n".join(commands) or "\n".join(_guessed_commands(runs)) or "not recorded",
+        "Command": "\n".join(commands) or "not recorded",
         **({"Report": command} if command else {}),
     }
 
 
+def _training_seconds(runs: tuple[Run, ...]) -> float:
+    """What all trainings took; a stage that several runs share counts once, where the records name their stages."""
+    stages: dict[str, float] = {}
+    for number, run in enumerate(runs):
+        named = run.facts.get("stages")
+        if isinstance(named, dict) and named:
+            stages |= {name: float(about.get("seconds", 0)) for name, about in named.items()}
+        else:
+            stages[f"run {number}"] = run.training_seconds or 0
+    return sum(stages.values())
+
+
 def _names(names: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(filter(None, names))) or "not recorded"
-
-
-def _guessed_commands(runs: tuple[Run, ...]) -> list[str]:
-    """What was run, as far as the records tell, where they do not hold the command itself."""
-    kinds = dict.fromkeys((run.suite, run.preset) for run in runs if run.suite)
-    commands = []
-    for suite, preset in kinds:
-        seeds = len({run.seed for run in runs if (run.suite, run.preset) == (suite, preset)})
-        chosen = f" --preset {preset}" if preset else ""
-        commands.append(f"homefold bench {suite}{chosen} --seeds {seeds} …")
-    return commands
 
 
 def _duration(seconds: float) -> str:
@@ -133,3 +139,18 @@ def _failure(run: Run) -> str:
     settings = "".join(f", {name} {run.facts[name]}" for name in SETTINGS if name in run.facts)
     where = f"{run.suite or run.dataset}, {shown_name(run.method)} on {run.target}, seed {run.seed}{settings}"
     return f"{where}: {run.error}"
+
+
+def _missing(runs: tuple[Run, ...]) -> list[str]:
+    """What was asked for and not done, a line for each suite, setup and method."""
+    grouped: dict[tuple[str, str, str], list[Run]] = {}
+    for setup, members in setups(runs).items():
+        for run in members:
+            grouped.setdefault((run.suite, setup.title, run.method), []).append(run)
+    lines = []
+    for (suite, title, method), members in grouped.items():
+        count = f"{len(members)} run{'s' if len(members) > 1 else ''}"
+        targets = _names(run.target for run in members)
+        seeds = ", ".join(map(str, sorted({run.seed for run in members})))
+        lines.append(f"{suite}, {title}, {shown_name(method)}: {count} (targets {targets}; seeds {seeds})")
+    return lines

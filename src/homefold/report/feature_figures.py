@@ -7,10 +7,11 @@ import math
 import numpy as np
 from sklearn.manifold import TSNE
 
+from homefold.report.artifacts import Artifact
 from homefold.report.divergence import FOLDS, SAMPLES, a_distance, mean_pairwise_a_distance
 from homefold.report.drawing import AFTER, BEFORE, COLOURS, WRONG, Figure, canvas, grouped_bars, legend_below, to_svg
 from homefold.report.names import FULL, short_name
-from homefold.report.runs import Artifact, Run, RunFolder, Setup
+from homefold.report.runs import Run, RunFolder, Setup
 from homefold.report.selecting import full_runs, kept, one_per_target, whole_sources
 
 __all__ = ["loss_curves", "source_distances", "target_distances", "tsne_maps"]
@@ -110,9 +111,9 @@ def tsne_maps(folder: RunFolder) -> list[Figure]:
 def _maps(setup: Setup, title: str, target: str, run: Run, artifact: Artifact) -> list[Figure]:
     features, labels, domains = (artifact[name] for name in ("source_features", "source_labels", "source_domains"))
     names = [artifact.source_name(int(domain)) for domain in domains]
-    if artifact.has("target_features", "target_feature_labels"):
+    if artifact.has("target_features", "target_index", "labels"):
         features = np.concatenate([features, artifact["target_features"]])
-        labels = np.concatenate([labels, artifact["target_feature_labels"]])
+        labels = np.concatenate([labels, artifact.target_feature_labels()])
         names += [f"{target} (unseen)"] * len(artifact["target_features"])
     step = max(1, math.ceil(len(features) / _MOST_POINTS))
     features, labels, names = features[::step].astype(np.float32), labels[::step], names[::step]
@@ -164,15 +165,15 @@ def loss_curves(folder: RunFolder) -> list[Figure]:
     """How L_S falls with the steps for single samples, with the elbow marked."""
     figures = []
     for setup, runs in whole_sources(folder):
-        _, found = full_runs(folder, runs, "loss_curves", "loss_elbows")
+        _, found = full_runs(folder, runs, "curve_loss", "curve_elbow")
         for target, (run, artifact) in one_per_target(found).items():
             figures.append(_loss_figure(setup, target, run, artifact))
     return figures
 
 
 def _loss_figure(setup: Setup, target: str, run: Run, artifact: Artifact) -> Figure:
-    curves = artifact["loss_curves"][:_MOST_CURVES].astype(np.float64)
-    elbows = artifact["loss_elbows"][: len(curves)].astype(int).clip(0, curves.shape[1] - 1)
+    curves = artifact["curve_loss"][:_MOST_CURVES].astype(np.float64)
+    elbows = artifact["curve_elbow"][: len(curves)].astype(int).clip(0, curves.shape[1] - 1)
     with canvas() as (figure, axis):
         for position, (curve, elbow) in enumerate(zip(curves, elbows, strict=True)):
             colour = COLOURS[position]

@@ -20,7 +20,7 @@ class Grid:
     Args:
         rows: keys of the rows.
         columns: keys of the columns.
-        seeds: all that any run of the grid has; a place without one of them misses it.
+        seeds: all that any run of the grid has or is planned to have; a place without one of them misses it.
         values: by (row, column), by seed.
         failed: seeds that ended in an error, by (row, column).
     """
@@ -86,7 +86,7 @@ def lay_out(
         by_unit = found.setdefault(place, {}).setdefault(run.seed, {})
         if shown is not None:
             by_unit[unit(run)] = shown
-        elif not run.ok:
+        elif run.failed:
             failed.setdefault(place, set()).add(run.seed)
     values = {
         place: {

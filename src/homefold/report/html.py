@@ -94,6 +94,7 @@ def report_html(report: Report) -> str:
         _part("tables", "Tables", "\n".join(map(to_html, report.tables))),
         *(_family(family, sections) for family, sections in _families(report).items()),
         _list("absent", "Not in these runs", [f"{section.title}: needs {section.needs}" for section in report.absent]),
+        _list("missing", "Planned but not run", report.missing),
         _list("failed", "Failed runs", report.failures),
         _list("unreadable", "Artifacts that cannot be read", report.problems),
     ]
@@ -121,6 +122,7 @@ def _contents(report: Report) -> str:
         for family, sections in _families(report).items()
     )
     others = [("absent", "Not in these runs")] if report.absent else []
+    others += [("missing", "Planned but not run")] if report.missing else []
     others += [("failed", "Failed runs")] if report.failures else []
     others += [("unreadable", "Artifacts that cannot be read")] if report.problems else []
     entries = "".join(f'<li><a href="#{anchor}">{html.escape(title)}</a></li>' for anchor, title in others)

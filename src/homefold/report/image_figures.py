@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from homefold.report.artifacts import Artifact
 from homefold.report.drawing import RIGHT, WRONG, Figure, canvas, to_png
 from homefold.report.names import short_name
-from homefold.report.runs import Artifact, Run, RunFolder, Setup
+from homefold.report.runs import Run, RunFolder, Setup
 from homefold.report.selecting import by_target, full_runs, kept, one_per_target, whole_sources
 
 __all__ = ["corrected_gallery", "example_images", "spoiled_gallery"]
 
 _EXAMPLES = 8
 _GALLERY = 6
-_NEIGHBOURS = 3
-_GALLERY_ARRAYS = ("labels", "predicted", "probabilities_before", "thumbnails", "thumbnail_index")
-_NEAREST_ARRAYS = ("nearest_before", "nearest_after", "nearest_before_labels", "nearest_after_labels")
+_GALLERY_ARRAYS = ("labels", "predicted", "probabilities_before", "thumb_target", "thumb_index")
+_NEAREST_ARRAYS = ("thumb_source_before", "thumb_source_after", "thumb_labels_before", "thumb_labels_after")
 
 
 def example_images(folder: RunFolder) -> list[Figure]:
@@ -25,7 +25,7 @@ def example_images(folder: RunFolder) -> list[Figure]:
     figures = []
     shown: set[str] = set()
     for setup, runs in whole_sources(folder):
-        found = one_per_target(list(kept(folder, runs, "thumbnails")))
+        found = one_per_target(list(kept(folder, runs, "thumb_target")))
         if not found or setup.dataset in shown:
             continue
         shown.add(setup.dataset)
@@ -34,17 +34,17 @@ def example_images(folder: RunFolder) -> list[Figure]:
 
 
 def _examples(setup: Setup, found: dict[str, tuple[Run, Artifact]]) -> Figure:
-    columns = min(_EXAMPLES, max(len(artifact["thumbnails"]) for _, artifact in found.values()))
+    columns = min(_EXAMPLES, max(len(artifact["thumb_target"]) for _, artifact in found.values()))
     with canvas(7.2, 0.95 * len(found) + 0.1, nrows=len(found), ncols=columns, squeeze=False) as (figure, axes):
         for axis in axes.flat:
             axis.axis("off")
         for row, (target, (_, artifact)) in zip(axes, found.items(), strict=True):
             chosen = _one_of_each_class(artifact, columns)
             for axis, index in zip(row, chosen, strict=False):
-                _show(axis, artifact["thumbnails"][index])
+                _show(axis, artifact["thumb_target"][index])
             _name_row(row[0], target)
         data = to_png(figure)
-    count = sum(min(columns, len(artifact["thumbnails"])) for _, artifact in found.values())
+    count = sum(min(columns, len(artifact["thumb_target"])) for _, artifact in found.values())
     caption = f"{setup.dataset}: images of {len(found)} domains, one row each; n = {count}."
     alt = f"Rows of example images of the domains {', '.join(found)}."
     return Figure(f"examples-{setup.slug}", "Examples of each domain", caption, alt, "png", data, wide=True)
@@ -52,10 +52,10 @@ def _examples(setup: Setup, found: dict[str, tuple[Run, Artifact]]) -> Figure:
 
 def _one_of_each_class(artifact: Artifact, count: int) -> list[int]:
     """Indices of thumbnails, going through the classes in turn."""
-    total = len(artifact["thumbnails"])
-    if not artifact.has("labels", "thumbnail_index"):
+    total = len(artifact["thumb_target"])
+    if not artifact.has("labels", "thumb_index"):
         return list(range(min(count, total)))
-    labels = artifact["labels"][artifact["thumbnail_index"].astype(int)][:total]
+    labels = artifact["labels"][artifact["thumb_index"].astype(int)][:total]
     turn = [int((labels[:i] == label).sum()) for i, label in enumerate(labels)]
     return sorted(range(len(labels)), key=lambda i: (turn[i], labels[i]))[:count]
 
@@ -88,16 +88,13 @@ def _gallery(
     before = artifact["probabilities_before"].argmax(axis=1)
     gained, lost = (before != labels) & (after == labels), (before == labels) & (after != labels)
     wanted = gained if corrected else lost
-    places = [k for k, index in enumerate(artifact["thumbnail_index"].astype(int)) if wanted[index]][:_GALLERY]
+    places = [k for k, index in enumerate(artifact["thumb_index"].astype(int)) if wanted[index]][:_GALLERY]
     if not places:
         return None
-    neighbours = min(_NEIGHBOURS, artifact["nearest_before"].shape[1], artifact["nearest_after"].shape[1])
-    columns, height = 1 + 2 * neighbours, 1.12 * len(places) + 0.3
-    with canvas(min(7.2, 1.3 * columns), height, nrows=len(places), ncols=columns, squeeze=False) as (figure, axes):
+    with canvas(3.9, 1.12 * len(places) + 0.3, nrows=len(places), ncols=3, squeeze=False) as (figure, axes):
         for row, k in zip(axes, places, strict=True):
             _gallery_row(row, artifact, k, labels, before, after)
-        for column, when in ((1, "before"), (1 + neighbours, "after")):
-            axis = axes[0, column + (neighbours - 1) // 2]
+        for axis, when in zip(axes[0, 1:], ("before", "after"), strict=True):
             axis.set_title(f"nearest {when}\n{axis.get_title()}", fontsize=8)
         data = to_png(figure)
     word = "corrected" if corrected else "spoiled"
@@ -105,28 +102,26 @@ def _gallery(
         f"{setup.title}, {short_name(method)}, target {target}, seed {run.seed}: {int(wanted.sum())} of n = "
         f"{len(labels)} images {word} ({int(gained.sum())} corrected and {int(lost.sum())} spoiled in all), "
         f"{len(places)} shown. Left: the image, its true class, and the answer before → after; then its nearest source "
-        "images before and after the projection, framed blue where their class is the true one, orange where not."
+        "image before and after the projection, framed blue where its class is the true one, orange where not."
     )
     alt = f"{len(places)} {target} images that the projection {word}, each beside its nearest source images."
     name = f"{word}-{target}-{setup.slug}"
-    return Figure(name, f"{word.capitalize()} on {target}", caption, alt, "png", data, wide=neighbours > 1)
+    return Figure(name, f"{word.capitalize()} on {target}", caption, alt, "png", data)
 
 
 def _gallery_row(
     row: Any, artifact: Artifact, k: int, labels: np.ndarray, before: np.ndarray, after: np.ndarray
 ) -> None:
-    index = int(artifact["thumbnail_index"][k])
+    index = int(artifact["thumb_index"][k])
     truth = int(labels[index])
-    _show(row[0], artifact["thumbnails"][k])
+    _show(row[0], artifact["thumb_target"][k])
     answers = f"{artifact.class_name(int(before[index]))} → {artifact.class_name(int(after[index]))}"
     row[0].set_title(f"{artifact.class_name(truth)}\n{answers}", fontsize=8)
-    neighbours = (len(row) - 1) // 2
-    for offset, kind in ((1, "nearest_before"), (1 + neighbours, "nearest_after")):
-        for j in range(neighbours):
-            label = int(artifact[f"{kind}_labels"][k, j])
-            axis = row[offset + j]
-            _show(axis, artifact[kind][k, j], frame=RIGHT if label == truth else WRONG)
-            axis.set_title(artifact.class_name(label), fontsize=8, color=RIGHT if label == truth else WRONG)
+    for axis, when in zip(row[1:], ("before", "after"), strict=True):
+        label = int(artifact[f"thumb_labels_{when}"][k])
+        colour = RIGHT if label == truth else WRONG
+        _show(axis, artifact[f"thumb_source_{when}"][k], frame=colour)
+        axis.set_title(artifact.class_name(label), fontsize=8, color=colour)
 
 
 def _show(axis: Any, image: np.ndarray, frame: str = "#BBBBBB") -> None:

@@ -23,6 +23,7 @@ def report_markdown(report: Report) -> str:
             lines += [f"**{markdown_text(figure.title)}.** {markdown_text(figure.caption)}", ""]
     for heading, entries in (
         ("Not in these runs", [f"{section.title}: needs {section.needs}" for section in report.absent]),
+        ("Planned but not run", list(report.missing)),
         ("Failed runs", list(report.failures)),
         ("Artifacts that cannot be read", list(report.problems)),
     ):

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["FULL", "METHODS", "control_of", "full_method", "in_order", "plain_key", "short_name", "shown_name"]
+__all__ = [
+    "FULL",
+    "METHODS",
+    "OTHERS",
+    "control_of",
+    "full_method",
+    "in_order",
+    "plain_key",
+    "short_name",
+    "shown_name",
+]
 
 METHODS = {
     "deep-all": ("Deep All", "Deep All"),
@@ -16,6 +26,23 @@ METHODS = {
 }
 """By key: the name in tables, and a short one for legends."""
 
+OTHERS = {
+    "ccsa": "CCSA",
+    "mmd-aae": "MMD-AAE",
+    "crossgrad": "CrossGrad",
+    "ddaig": "DDAIG",
+    "jigen": "JiGen",
+    "rsc": "RSC",
+    "d-sam": "D-SAM",
+    "mmld": "MMLD",
+    "t3a": "T3A",
+    "tent": "Tent",
+    "ttt": "TTT",
+    "shot-im": "SHOT-IM",
+    "memo": "MEMO",
+}
+"""Methods of others by key, as their authors write them."""
+
 FULL = ("vae", "gan", "nearest")
 """Methods that project onto the manifold of f's features, the paper's own first."""
 
@@ -23,13 +50,25 @@ _BEFORE_OTHERS = ("deep-all",)
 
 
 def shown_name(method: str) -> str:
-    """The method's name in tables; an unknown one is called by its key."""
-    return METHODS[method][0] if method in METHODS else method
+    """The method's name in tables; an unknown one is called by its key, a test-time method names what it wraps.
+
+    >>> shown_name("tent+vae")
+    'Tent on Full method, VAE'
+    """
+    return _name(method, 0)
 
 
 def short_name(method: str) -> str:
     """The method's name in legends."""
-    return METHODS[method][1] if method in METHODS else method
+    return _name(method, 1)
+
+
+def _name(method: str, length: int) -> str:
+    if method in METHODS:
+        return METHODS[method][length]
+    wrapper, plus, base = method.partition("+")
+    own = OTHERS.get(wrapper, wrapper)
+    return f"{own} on {_name(base, length)}" if plus else own
 
 
 def in_order(methods: Iterable[str]) -> list[str]:
@@ -45,8 +84,15 @@ def in_order(methods: Iterable[str]) -> list[str]:
 
 
 def control_of(method: str, present: Iterable[str]) -> str | None:
-    """What a method must beat: for a projection the same features without it, for all else Deep All."""
-    wanted = ("without-projection", "deep-all") if method in FULL else ("deep-all",)
+    """What a method must beat: for a projection the same features without it, for all else Deep All.
+
+    A test-time method that wraps another must beat that other one.
+
+    >>> control_of("tent+vae", ["deep-all", "vae", "tent+vae"])
+    'vae'
+    """
+    base = method.partition("+")[2]
+    wanted = ("without-projection", "deep-all") if method in FULL else (base, "deep-all")
     present = set(present)
     return next((name for name in wanted if name in present and name != method), None)
 

@@ -12,19 +12,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from homefold.errors import DataError
+from homefold.evaluation.plan_file import read_plan
+from homefold.report.artifacts import Artifact, read_artifact_file
 
-__all__ = ["Artifact", "Run", "RunFolder", "Setup", "read_runs", "setups"]
+__all__ = ["Run", "RunFolder", "Setup", "read_runs", "setups"]
 
 RECORDS = "records.jsonl"
+USUAL_SELECTION = "source-validation"
 SETTINGS = ("source", "fraction", "shots", "corruption", "severity", "beta", "epsilon")
 
 
 @dataclass(frozen=True)
 class Run:
-    """One finished or failed run.
+    """One finished or failed run, or one that was planned and has no record.
 
     Args:
         dataset: name of the data.
@@ -42,12 +43,14 @@ class Run:
         run_id: names its artifacts.
         hardware: what it ran on.
         commit: of the code.
-        command: that started it, where that was recorded.
+        command: that asked for it, as it was typed.
+        changes: settings that were changed from the preset, as they were typed.
         training_seconds: of all stages.
         seconds_per_image: of inference.
         versions: of the packages that decide the result.
         config: the whole configuration.
         facts: settings of the protocol and anything else that was measured.
+        recorded: whether it was done at all; not so for one that is only planned.
     """
 
     dataset: str
@@ -66,16 +69,23 @@ class Run:
     hardware: str = ""
     commit: str = ""
     command: str = ""
+    changes: str = ""
     training_seconds: float | None = None
     seconds_per_image: float | None = None
     versions: dict[str, str] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
+    recorded: bool = True
 
     @property
     def ok(self) -> bool:
         """Whether it has an accuracy."""
         return self.accuracy is not None
+
+    @property
+    def failed(self) -> bool:
+        """Whether it was tried and has none."""
+        return self.recorded and self.accuracy is None
 
     @property
     def percent(self) -> float:
@@ -91,7 +101,7 @@ class Run:
     def identity(self) -> Hashable:
         """What tells it from every other run; a repetition has the same."""
         settings = tuple(str(self.facts.get(name)) for name in SETTINGS)
-        names = (self.suite, self.dataset, self.backbone, self.preset, self.protocol, self.selection)
+        names = (self.suite, self.dataset, self.backbone, self.preset, self.changes, self.protocol, self.selection)
         return (*names, self.target, self.method, self.seed, settings)
 
 
@@ -104,54 +114,46 @@ class Setup:
         backbone: name of the network.
         preset: name of the settings.
         selection: on what models were selected.
+        changes: settings that were changed from the preset.
     """
 
     dataset: str
     backbone: str
     preset: str
     selection: str
+    changes: str = ""
+
+    @property
+    def oracle(self) -> bool:
+        """Whether models were selected on the target itself."""
+        return "oracle" in self.selection.lower()
 
     @property
     def title(self) -> str:
-        """In words, with a mark when models were selected on the target."""
-        mark = "selected on the target (oracle)" if "oracle" in self.selection.lower() else ""
-        return " · ".join(part for part in (self.dataset, self.backbone, self.preset, mark) if part)
+        """In words: with the changes from the preset, and how models were selected where it is not the usual way."""
+        usual = self.selection in ("", USUAL_SELECTION)
+        chosen = "selected on the target (oracle)" if self.oracle else "" if usual else f"selection {self.selection}"
+        return " · ".join(part for part in (self.dataset, self.backbone, self.preset, self.changes, chosen) if part)
 
     @property
     def slug(self) -> str:
-        """For names of files."""
-        parts = (self.dataset, self.backbone, self.preset, "oracle" if "oracle" in self.selection.lower() else "")
-        return re.sub(r"[^a-z0-9]+", "-", "-".join(filter(None, parts)).lower()).strip("-")
+        """For names of files; setups that differ have different ones unless their changes are long."""
+        return slug(self.dataset, self.backbone, self.preset, *self.distinctions)
+
+    @property
+    def distinctions(self) -> tuple[str, ...]:
+        """What tells it from the usual setup of the same preset, short enough for names of files."""
+        chosen = "" if self.selection == USUAL_SELECTION else "oracle" if self.oracle else self.selection
+        return tuple(part for part in (slug(self.changes)[:40].strip("-"), chosen) if part)
 
 
-@dataclass(frozen=True, eq=False)
-class Artifact:
-    """What a run kept for pictures.
+def slug(*parts: str) -> str:
+    """Words that are safe in the name of a file, joined by hyphens.
 
-    Args:
-        arrays: by name; see `docs/report.md` for their shapes.
-        class_names: one a class; empty when they were not kept.
-        source_domain_names: one a source domain; empty when they were not kept.
+    >>> slug("digits_dg", "", "ResNet-18")
+    'digits-dg-resnet-18'
     """
-
-    arrays: dict[str, np.ndarray]
-    class_names: tuple[str, ...] = ()
-    source_domain_names: tuple[str, ...] = ()
-
-    def has(self, *names: str) -> bool:
-        """Whether all these arrays are there and not empty."""
-        return all(name in self.arrays and self.arrays[name].size > 0 for name in names)
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        return self.arrays[name]
-
-    def class_name(self, label: int) -> str:
-        """The name of a class, or its number."""
-        return self.class_names[label] if 0 <= label < len(self.class_names) else str(label)
-
-    def source_name(self, domain: int) -> str:
-        """The name of a source domain, or its number."""
-        return self.source_domain_names[domain] if 0 <= domain < len(self.source_domain_names) else f"source {domain}"
+    return re.sub(r"[^a-z0-9]+", "-", "-".join(filter(None, parts)).lower()).strip("-")
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,10 +163,12 @@ class RunFolder:
     Args:
         folder: where they lie.
         runs: each once, a repeated one as it ended last; a success is never replaced by a failure.
+        missing: those that were planned and have no record.
     """
 
     folder: Path
     runs: tuple[Run, ...]
+    missing: tuple[Run, ...] = ()
 
     @cached_property
     def problems(self) -> list[str]:
@@ -188,76 +192,38 @@ class RunFolder:
         if not path.is_file():
             return None
         try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            names = _read_names(path.with_suffix(".json"))
+            return read_artifact_file(path)
         except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
             self.problems.append(f"{path.name} cannot be read ({error})")
             return None
-        return Artifact(
-            _renamed(arrays), *(kept or named for kept, named in zip(names, _kept_names(arrays), strict=True))
-        )
 
 
-# Names under which benchmarks keep the same arrays.
-_OTHER_NAMES = {
-    "thumb_target": "thumbnails",
-    "thumb_index": "thumbnail_index",
-    "thumb_source_before": "nearest_before",
-    "thumb_source_after": "nearest_after",
-    "thumb_labels_before": "nearest_before_labels",
-    "thumb_labels_after": "nearest_after_labels",
-    "curve_loss": "loss_curves",
-    "curve_elbow": "loss_elbows",
-}
-_DIMENSIONS = {"nearest_before": 5, "nearest_after": 5, "nearest_before_labels": 2, "nearest_after_labels": 2}
-
-
-def _renamed(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Arrays by the names the report knows; a single nearest neighbour stands as the only one of its row."""
-    renamed = {_OTHER_NAMES.get(name, name): values for name, values in arrays.items()}
-    for name, dimensions in _DIMENSIONS.items():
-        if name in renamed and renamed[name].ndim == dimensions - 1:
-            renamed[name] = renamed[name][:, None]
-    if "target_index" in renamed and "labels" in renamed:
-        renamed.setdefault("target_feature_labels", renamed["labels"][renamed["target_index"]])
-    return renamed
-
-
-def _kept_names(arrays: dict[str, np.ndarray]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of classes and source domains that stand among the arrays."""
-    classes, domains = (arrays.get(name, np.array([])) for name in ("class_names", "domain_names"))
-    return tuple(map(str, classes)), tuple(map(str, domains))
-
-
-def _read_names(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    values = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    values = values if isinstance(values, dict) else {}
-    classes, domains = (values.get(name) or () for name in ("class_names", "source_domain_names"))
-    return tuple(map(str, classes)), tuple(map(str, domains))
-
-
-def read_runs(folder: Path | str) -> RunFolder:
-    """Every run of a folder that `homefold bench` wrote.
+def read_runs(path: Path | str) -> RunFolder:
+    """Every run of a folder that `homefold bench` wrote, or of a file of its records.
 
     Args:
-        folder: holds `records.jsonl` and perhaps `artifacts/`.
+        path: a folder with `records.jsonl` and perhaps `artifacts/` and `plan.json`, or a file of records alone.
     """
-    folder = Path(folder)
-    path = folder / RECORDS
-    if not folder.exists():
-        raise DataError(f"there is no folder {folder}; homefold bench SUITE --data PATH --out {folder} makes one.")
-    if not path.is_file():
-        raise DataError(f"{folder} holds no {RECORDS}; expected a folder that homefold bench wrote.")
+    path = Path(path)
+    folder = path.parent if path.is_file() else path
+    records = path if path.is_file() else path / RECORDS
+    if not path.exists():
+        raise DataError(f"there is no folder {path}; homefold bench SUITE --data PATH --out {path} makes one.")
+    if not records.is_file() and (asked := read_plan(path)):
+        raise DataError(f"{path} holds a plan of {len(asked)} runs, and none of them has ended yet; come back later.")
+    if not records.is_file():
+        raise DataError(f"{path} holds no {RECORDS}; expected a folder that homefold bench wrote.")
     found: dict[Hashable, Run] = {}
-    for row in _rows(path):
+    for row in _rows(records):
         run = _run(row)
         before = found.get(run.identity)
         if before is None or run.ok or not before.ok:
             found[run.identity] = run
     if not found:
-        raise DataError(f"{path} holds no runs yet; start homefold bench again with --out {folder}.")
-    return RunFolder(folder, tuple(found.values()))
+        raise DataError(f"{records} holds no runs yet; start homefold bench again with --out {folder}.")
+    planned = [_run(row, recorded=False) for row in read_plan(folder)] if records.name == RECORDS else []
+    missing = {run.identity: run for run in planned if run.identity not in found}
+    return RunFolder(folder, tuple(found.values()), tuple(missing.values()))
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
@@ -271,6 +237,8 @@ def _rows(path: Path) -> list[dict[str, Any]]:
             row = json.loads(line)
             if not isinstance(row, dict):
                 raise ValueError("not an object")
+            if absent := [name for name in ("dataset", "target", "method") if name not in row]:
+                raise ValueError(f"it has no {', no '.join(absent)}")
         except ValueError as error:
             if number == len(lines):
                 break
@@ -279,7 +247,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _run(row: dict[str, Any]) -> Run:
+def _run(row: dict[str, Any], *, recorded: bool = True) -> Run:
     def text(name: str, default: str = "") -> str:
         value = row.get(name)
         return default if value is None else str(value)
@@ -288,27 +256,28 @@ def _run(row: dict[str, Any]) -> Run:
         value = row.get(name)
         return value if isinstance(value, dict) else {}
 
-    accuracy, error = _accuracy(row)
+    accuracy, error = _accuracy(row) if recorded else (None, "")
     facts, seconds = mapping("facts"), mapping("seconds")
     sources = facts.get("sources")
-    if "source" not in facts and isinstance(sources, list) and len(sources) == 1:
+    if isinstance(sources, list) and len(sources) == 1:
         facts = {**facts, "source": sources[0]}
     return Run(
-        dataset=text("dataset", "unnamed"),
-        target=text("target", "unnamed"),
-        method=text("method", "unnamed"),
+        dataset=text("dataset"),
+        target=text("target"),
+        method=text("method"),
         accuracy=accuracy,
         error=error,
         seed=int(row.get("seed") or 0),
         images=int(row.get("images") or 0),
         **{name: text(name) for name in ("suite", "preset", "backbone", "protocol", "selection")},
-        **{name: text(name) for name in ("hardware", "commit", "command")},
-        run_id=text("run_id") or text("run"),
-        training_seconds=_number(row.get("training_seconds", seconds.get("training"))),
-        seconds_per_image=_number(row.get("inference_seconds_per_image", seconds.get("inference_per_image"))),
+        **{name: text(name) for name in ("hardware", "commit", "command", "changes")},
+        run_id=text("run"),
+        training_seconds=_number(seconds.get("training")),
+        seconds_per_image=_number(seconds.get("inference_per_image")),
         versions={str(name): str(value) for name, value in mapping("versions").items()},
         config=mapping("config"),
         facts=facts,
+        recorded=recorded,
     )
 
 
@@ -332,5 +301,5 @@ def setups(runs: Sequence[Run]) -> dict[Setup, list[Run]]:
     """The runs by what makes them comparable, in the order they came."""
     grouped: dict[Setup, list[Run]] = {}
     for run in runs:
-        grouped.setdefault(Setup(run.dataset, run.backbone, run.preset, run.selection), []).append(run)
+        grouped.setdefault(Setup(run.dataset, run.backbone, run.preset, run.selection, run.changes), []).append(run)
     return grouped

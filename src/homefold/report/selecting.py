@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
+from homefold.report.artifacts import Artifact
 from homefold.report.names import FULL, full_method
-from homefold.report.runs import Artifact, Run, RunFolder, Setup, setups
-from homefold.report.tables import kind_of
+from homefold.report.runs import SETTINGS, Run, RunFolder, Setup, setups
+from homefold.report.table_kinds import kind_of
 
-__all__ = ["by_target", "full_runs", "kept", "of_kind", "one_per_target", "whole_sources"]
+__all__ = ["by_target", "full_runs", "kept", "of_kind", "once", "one_per_target", "whole_sources"]
 
 
 def of_kind(folder: RunFolder, *kinds: str) -> list[tuple[Setup, list[Run]]]:
@@ -28,6 +29,17 @@ def whole_sources(folder: RunFolder) -> list[tuple[Setup, list[Run]]]:
     """
     found = of_kind(folder, "targets", "samplers") or list(setups(folder.runs).items())
     return [(setup, list({(run.method, run.target, run.seed): run for run in runs}.values())) for setup, runs in found]
+
+
+def once(runs: Sequence[Run]) -> list[Run]:
+    """Each run once, though two suites of the same protocol may both have it; a success before a failure."""
+    found: dict[Hashable, Run] = {}
+    for run in runs:
+        settings = tuple(str(run.facts.get(name)) for name in SETTINGS)
+        place = (run.protocol, run.method, run.target, run.seed, settings)
+        if place not in found or run.ok:
+            found[place] = run
+    return list(found.values())
 
 
 def kept(folder: RunFolder, runs: Sequence[Run], *arrays: str) -> Iterator[tuple[Run, Artifact]]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
 
-__all__ = ["Comparison", "Summary", "compare", "summarise"]
+__all__ = ["Comparison", "Summary", "compare", "summarise", "summarise_percent"]
 
 CONFIDENCE = 0.95
 
@@ -64,6 +64,18 @@ def summarise(values: Sequence[float]) -> Summary | None:
     std = float(np.std(values, ddof=1))
     half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, n - 1)) * std / math.sqrt(n)
     return Summary(mean, std, mean - half, mean + half, n)
+
+
+def summarise_percent(values: Sequence[float]) -> Summary | None:
+    """`summarise` of shares in %: what of the interval lies below 0 or above 100 is cut off, since no mean lies there.
+
+    >>> summarise_percent([98.0, 100.0]).high
+    100.0
+    """
+    summary = summarise(values)
+    if summary is None or summary.low is None or summary.high is None:
+        return summary
+    return replace(summary, low=max(0.0, summary.low), high=min(100.0, summary.high))
 
 
 def compare(values: Mapping[int, float], control: Mapping[int, float]) -> Comparison | None:

@@ -1,0 +1,81 @@
+"""What was asked for, kept beside the records: a report tells from it which runs are still missing."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from homefold.errors import DataError
+from homefold.evaluation.locking import locked
+from homefold.files import plain_json, write_json
+
+if TYPE_CHECKING:
+    from homefold.evaluation.planning import Plan, Planner, Run
+
+__all__ = ["plan_path", "planned_run", "read_plan", "write_plan"]
+
+_FORMAT = 1
+
+
+def plan_path(out: Path | str) -> Path:
+    """Where the plan of a folder of runs lies."""
+    return Path(out) / "plan.json"
+
+
+def planned_run(planner: Planner, run: Run) -> dict[str, Any]:
+    """What is known of a run before it is done, under the names that its record will have."""
+    options = planner.options
+    values = {
+        "run": run.id,
+        "suite": planner.suite.name,
+        "dataset": planner.data(run.config).dataset.name,
+        "target": run.target.name,
+        "method": run.method_name,
+        "seed": run.seed,
+        "backbone": run.backbone,
+        "protocol": planner.suite.protocol.name,
+        "selection": options.selection,
+        "preset": options.preset,
+        "changes": options.changes,
+        "command": options.command,
+        "facts": {"split": run.split.name, **run.split.facts, **run.target.facts, **run.variation.facts},
+    }
+    plain: dict[str, Any] = plain_json(values)
+    return plain
+
+
+def read_plan(out: Path | str) -> list[dict[str, Any]]:
+    """Every run that was asked for in this folder, in the order in which it was; none where there is no plan."""
+    path = plan_path(out)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return []
+    try:
+        runs = json.loads(text)["runs"]
+        if not all(isinstance(run, dict) and "run" in run for run in runs):
+            raise ValueError("a run has no id")
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path} is not a plan that homefold bench wrote ({error}); remove or repair it.") from None
+    return list(runs)
+
+
+def write_plan(planner: Planner, plan: Plan) -> None:
+    """Add the runs of a plan to those that were asked for before, whole or not at all.
+
+    Two benchmarks that share a folder may do so at once: each sees what the other wrote.
+    """
+    path = plan_path(planner.options.out)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        with locked(descriptor):
+            before = {run["run"]: run for run in read_plan(planner.options.out)}
+            asked = {run.id: planned_run(planner, run) for run in plan.runs}
+            merged = {**before, **{name: run for name, run in asked.items() if name not in before}}
+            if merged != before:
+                write_json(path, {"format": _FORMAT, "runs": list(merged.values())})
+    finally:
+        os.close(descriptor)
