@@ -17,7 +17,7 @@ from homefold.methods import find_method, registry
 
 PAGE = (Path(__file__).parents[2] / "docs" / "adding-a-method.md").read_text(encoding="utf-8")
 EXAMPLE, BENCH = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-TINY = ("features.epochs=3", "features.batch_size=32", "features.feature_dim=16")
+TINY = ("features.epochs=1", "features.batch_size=32", "features.feature_dim=16")
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_the_benchmark_runs_adapts_and_resumes_every_training_time_method(few_di
         targets=("scan",),
         device="cpu",
         methods=methods,
-        settings=("features.epochs=1", "features.batch_size=32", "features.feature_dim=16"),
+        settings=TINY,
     )
     assert {"ccsa", "crossgrad", "jigen", "rsc"} <= set(methods)
     plan = make_plan(Planner(options, few_digits)).summary()

@@ -147,11 +147,28 @@ def test_a_group_learns_at_its_own_rate(task_for):
     assert torch.equal(learner.own.weight, start.weight), "at rate zero it stays where the seed put it"
 
 
+@dataclass(frozen=True)
+class Doubled(LearnerMethod):
+    """Predicts from features of its own."""
+
+    about = MethodInfo("doubled", "Doubled", 2020, False, False, True, "made up", "Doubles z.")
+
+    def learner(self, net, task):
+        return _DoubledLearner(net, task)
+
+
+class _DoubledLearner(Learner):
+    def features(self, images):
+        return 2 * self.net(images)
+
+
 def test_the_classifier_network_is_a_copy_that_answers_the_same(task_for, unseen):
     images = torch.from_numpy(unseen.images).permute(0, 3, 1, 2).float() / 255
-    for method in (Plain(), find_method("deep-all")):
+    kinds = {}
+    for method in (Plain(), Doubled(), find_method("deep-all")):
         trained = method.train(task_for(method, features__epochs=1))
         network = trained.classifier_network()
+        kinds[method.info.name] = type(network.features)
         before = trained.answer(ImageSet(unseen.images, "unseen")).predictions.probabilities
         assert np.allclose(torch.softmax(network(images), dim=1).numpy(), before, atol=1e-5)
         assert not any(parameter.requires_grad for parameter in network.parameters())
@@ -159,6 +176,7 @@ def test_the_classifier_network_is_a_copy_that_answers_the_same(task_for, unseen
             parameter.add_(1)
         again = trained.classifier_network()
         assert np.allclose(torch.softmax(again(images), dim=1).numpy(), before, atol=1e-5)
+    assert kinds["plain"] == kinds["deep-all"] == FeatureNet != kinds["doubled"]
 
 
 @pytest.mark.parametrize(

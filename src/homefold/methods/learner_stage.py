@@ -85,7 +85,9 @@ class LearnerStage(FeatureStage):
 
     @cached_property
     def net(self) -> nn.Module:
-        return _Features(self.learner)
+        # Where a learner predicts from f alone, nothing that only its training needed comes along.
+        own = type(self.learner).features is not Learner.features
+        return _Features(self.learner) if own else self.learner.net
 
 
 class _Features(nn.Module):
