@@ -143,7 +143,8 @@ def test_a_manifold_fitted_by_recorded_steps_is_the_one_fitted_step_by_step(monk
     random = torch.Generator().manual_seed(0)
     labels = torch.arange(300) % 3
     z = torch.randn(3, 16, generator=random)[labels] + 0.3 * torch.randn(300, 16, generator=random)
-    config = ManifoldConfig(kind=kind, epochs=12, latent_dim=4, batch_size=32)
+    # Short: once epochs are nearly as good as each other, the last digit decides which of them is kept.
+    config = ManifoldConfig(kind=kind, epochs=8, latent_dim=4, batch_size=32)
 
     def fit():
         return fit_manifold(config, z[:260], z[260:], labels=labels[:260], seed=0, device=CPU)

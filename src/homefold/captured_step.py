@@ -110,7 +110,7 @@ class CapturedStep:
                 self._replay = recorder.record(self._step)
             except RuntimeError as error:
                 # A network of the user's own may look at values, which no recording can.
-                warnings.warn(f"the training step cannot be recorded as a CUDA graph ({error})", stacklevel=2)
+                warnings.warn(f"a step cannot be recorded as a CUDA graph and runs without ({error})", stacklevel=2)
                 self._recorder = None
                 return recorder.run(self._step)
         return self._replay()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import sys
 from pathlib import Path
@@ -84,5 +85,5 @@ def test_the_benchmark_runs_adapts_and_resumes_every_training_time_method(few_di
     assert (again["to_do"], again["trainings_to_do"]) == (0, 0)
     by_method = {record.method: record for record in records if record.facts["shots"] == 10}
     for name in methods:
-        assert by_method[name].facts["method"] == find_method(name).settings()
+        assert by_method[name].facts["method"] == json.loads(json.dumps(find_method(name).settings()))
         assert by_method[name].seconds["training"] > 0

@@ -27,7 +27,7 @@ def own_loss(learner, batch):
 @pytest.mark.parametrize("name", ["ccsa", "crossgrad", "jigen", "rsc"])
 def test_it_learns_what_holds_on_an_unseen_domain(name, task_for, unseen):
     method = find_method(name)
-    trained = method.train(task_for(method, features__epochs=4))
+    trained = method.train(task_for(method, features__epochs=6))
     answers = trained.answer(ImageSet(unseen.images, "unseen")).predictions
     assert float((answers.indices == unseen.labels).mean()) > 0.7, "a third would be chance"
 

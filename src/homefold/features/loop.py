@@ -149,7 +149,8 @@ class TrainingRun(ABC):
             momentum=config.momentum,
             nesterov=config.momentum > 0,
             weight_decay=config.weight_decay,
-            fused=True if device.type == "cuda" else None,
+            # A fused first step that float16's scaler skips would leave its momentum unset.
+            fused=True if device.type == "cuda" and self.dtype != torch.float16 else None,
         )
         self.scaler = torch.amp.GradScaler(device.type, enabled=self.dtype == torch.float16)
         self.processes = current_processes()
@@ -225,6 +226,10 @@ class TrainingRun(ABC):
         self.net.load_state_dict(state["net"])
         self.objective.load_state_dict(state["objective"])
         self.optimizer.load_state_dict(state["optimizer"])
+        for parameter, kept in self.optimizer.state.items():
+            # Files keep values, not memory formats, and a fused step wants momentum laid out as its parameter is.
+            if (momentum := kept.get("momentum_buffer")) is not None:
+                kept["momentum_buffer"] = torch.empty_like(parameter).copy_(momentum)
         self.scaler.load_state_dict(state["scaler"])
         self.average.load_state_dict(state["average"])
         self.epoch, self.best_epoch, self.best_value = state["epoch"], state["best_epoch"], state["best_value"]

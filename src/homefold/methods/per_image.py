@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Iterable
 
 import numpy as np
 import torch
 
-from homefold.data.augmentation import augment_batch
+from homefold.captured_step import CapturedStep, recorder_for
+from homefold.data.augmentation import apply_augmentation, draw_augmentation
 from homefold.features.batches import ImageStore
 from homefold.methods.base import TrainedMethod, TrainingTask
 from homefold.methods.wrapping import Wrapped
@@ -58,31 +58,50 @@ class PerImage(Wrapped):
         """ℓ of the copies `varied: (copies, 3, h, w)` of an image, channels last."""
 
     def respond(self, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-        store = ImageStore(pixels, self.task.device)
+        device = self.task.device
+        store = ImageStore(pixels, device)
         parameters = self.adapted(store.batch(torch.tensor([0])))
         before = [parameter.detach().clone() for parameter in parameters]
-        features, probabilities = [], []
+
+        def adapt_and_answer(image: torch.Tensor, uniform: torch.Tensor, noise: torch.Tensor | None) -> torch.Tensor:
+            for varied in self._varied(image, uniform, noise):
+                gradients = torch.autograd.grad(self.loss(varied), parameters)
+                with torch.no_grad():
+                    torch._foreach_add_(parameters, gradients, alpha=-self._learning_rate)
+            with torch.no_grad():
+                z = self.network.features(image).float()
+                answer = torch.cat([z, torch.softmax(self.network.layer(z), dim=1)], dim=1)
+                torch._foreach_copy_(parameters, before)
+            return answer
+
+        # Hundreds of small kernels an image: on CUDA they are recorded once and replayed for every image.
+        answered = CapturedStep(adapt_and_answer, device, recorder_for(device))
+        answers = []
         try:
             for index in range(len(pixels)):
                 image = store.batch(torch.tensor([index]))
-                for varied in self._varied(image, pixels[index]):
-                    gradients = torch.autograd.grad(self.loss(varied), parameters)
-                    with torch.no_grad():
-                        torch._foreach_add_(parameters, gradients, alpha=-self._learning_rate)
-                with torch.no_grad():
-                    z = self.network.features(image).float()
-                    features.append(z)
-                    probabilities.append(torch.softmax(self.network.layer(z), dim=1))
-                    torch._foreach_copy_(parameters, before)
+                answers.append(answered(image, *self._draw(image, pixels[index])).clone())
         finally:
             with torch.no_grad():
                 torch._foreach_copy_(parameters, before)
-        return torch.cat(features), torch.cat(probabilities)
+        classes = len(self.task.source.class_names)
+        features, probabilities = torch.cat(answers).tensor_split([-classes], dim=1)
+        return features, probabilities
 
-    def _varied(self, image: torch.Tensor, pixels: np.ndarray) -> Iterable[torch.Tensor]:
-        """The copies for each step: all of them varied at once, which costs no more than those of one step."""
+    def _draw(self, image: torch.Tensor, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """The random numbers of all copies for all steps."""
         content = hashlib.sha256(np.ascontiguousarray(pixels).data).hexdigest()
         random = generator(self.task.config.seed, self._name, content, device=self.task.device)
+        shape = (self._steps * self._copies, *image.shape[1:])
+        return draw_augmentation(shape, self.task.config.features.augmentation, random)
+
+    def _varied(
+        self, image: torch.Tensor, uniform: torch.Tensor, noise: torch.Tensor | None
+    ) -> tuple[torch.Tensor, ...]:
+        """The copies for each step: all of them varied at once, which costs no more than those of one step."""
+        if self._steps == 0:
+            return ()
         copies = image.expand(self._steps * self._copies, -1, -1, -1)
-        varied = augment_batch(copies, self.task.config.features.augmentation, random)
-        return varied.contiguous(memory_format=torch.channels_last).split(self._copies)[: self._steps]
+        augmentation = self.task.config.features.augmentation
+        varied = copies if augmentation.does_nothing else apply_augmentation(copies, augmentation, uniform, noise)
+        return varied.contiguous(memory_format=torch.channels_last).split(self._copies)

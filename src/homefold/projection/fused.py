@@ -7,6 +7,7 @@ two, which changes nothing. What it keeps in device memory does not grow with th
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.util import find_spec
 from itertools import pairwise
 from weakref import WeakKeyDictionary
@@ -17,9 +18,11 @@ from homefold.errors import ConfigError
 from homefold.projection.config import ProjectionConfig
 from homefold.projection.mlp import MLPDecoder, mlp_decoder
 from homefold.projection.search import Decoder, Search
+from homefold.tiles import apply_in_tiles
 
 __all__ = ["fused", "fused_search", "why_not_fused"]
 
+_TERM_ROWS = 4096
 _WIDEST = 256
 _SMALLEST_SIDE = 16
 # Of a multiprocessor's shared memory: what the kernel takes beside the weights, and what a Hopper chip has in all.
@@ -35,11 +38,17 @@ def why_not_fused(decode: Decoder, precision: str, device: torch.device) -> str:
     """Why the kernel cannot run this decoder in this precision on this device; empty where it can."""
     if device.type != "cuda":
         return f"it needs a CUDA device, and this is {device}"
-    if find_spec("triton") is None:
+    if not _has_triton():
         return "Triton is not installed"
     return _why_not_on_chip(decode, precision, _shared_bytes(device))
 
 
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
+
+
+@cache
 def _shared_bytes(device: torch.device) -> int:
     return int(getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", _SHARED_BYTES))
 
@@ -95,6 +104,17 @@ def _kernel_weights(decoder: MLPDecoder, precision: str) -> tuple[torch.Tensor, 
     return known[whole]
 
 
+def _target_terms(decoder: MLPDecoder, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """`decoder.target_terms`, the same for a target whatever their number."""
+
+    def terms(tile: torch.Tensor) -> torch.Tensor:
+        p, c = decoder.target_terms(tile)
+        return torch.cat([p, c[:, None]], dim=1)
+
+    joined = apply_in_tiles(terms, targets, _TERM_ROWS)
+    return joined[:, :-1], joined[:, -1]
+
+
 def fused(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: ProjectionConfig) -> Search:
     """Search for all samples × all starts in one launch. See `engines.batched` for the contract."""
     reason = why_not_fused(decode, config.resolved_precision, starts.device)
@@ -111,7 +131,7 @@ def fused_search(decoder: MLPDecoder, targets: torch.Tensor, starts: torch.Tenso
 
     n, s, k = starts.shape
     weights = _kernel_weights(decoder, config.resolved_precision)
-    p, c = decoder.target_terms(targets)
+    p, c = _target_terms(decoder, targets)
     found, *per_row = launch(
         _fill(starts.reshape(n * s, k), n * s, weights[0].shape[1]),
         _fill(p, n, weights[4].shape[1]),

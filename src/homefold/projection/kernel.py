@@ -140,7 +140,6 @@ def _search(
         if step == 0:
             tl.store(before_ptr + row64, loss, mask=inside)
         if STOP == 0:
-            chosen = u
             after = loss
         g = _backward(positive1, positive, q, p, cosine, inverse, w1th, w1tl, w2th, w2tl, slope, DEPTH, PARTS)
 
@@ -155,18 +154,22 @@ def _search(
             since = tl.where(alive, tl.where(improved, 0, since + 1), since)
 
         if STEP == 0:
-            u = u - rate * g
+            moved = u - rate * g
         if STEP == 1:
             length = tl.maximum(tl.sqrt(tl.sum(g * g, axis=1)), _SMALLEST_LENGTH)
             relative = g * (tl.sqrt(tl.sum(u * u, axis=1)) / length)[:, None]
             mean = momentum * mean + relative
-            u = u - rate * (relative + momentum * mean)
+            moved = u - rate * (relative + momentum * mean)
         if STEP == 2:
             power1 *= 0.9
             power2 *= 0.999
             mean = 0.9 * mean + 0.1 * g
             square = 0.999 * square + 0.001 * g * g
-            u = u - (rate / (1 - power1)) * mean / (tl.sqrt(square / (1 - power2)) + 1e-8)
+            moved = u - (rate / (1 - power1)) * mean / (tl.sqrt(square / (1 - power2)) + 1e-8)
+        if STOP == 0:
+            # The last turn only measures. (A copy of u from before the step came out of the compiler as the start.)
+            moved = tl.where(step < steps, moved, u)
+        u = moved
 
         if STOP == 1:
             HALF: tl.constexpr = WINDOW // 2
@@ -200,6 +203,7 @@ def _search(
             running = running & (tl.max(tl.where(since < patience, 1, 0), axis=0) > 0)
     if STOP == 0:
         taken = taken + steps
+        chosen = u
     if STOP == 2:
         after = best
 

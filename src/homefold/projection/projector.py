@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any
 
 import torch
 
+from homefold.captured_step import Recorder, recorder_for
 from homefold.device import one_thread
 from homefold.manifold import Manifold
 from homefold.progress import ProgressReporter, SilentReporter
 from homefold.projection.config import ProjectionConfig
 from homefold.projection.engines import ENGINES, choose_engine, gradient_function
+from homefold.projection.mlp import mlp_decoder
 from homefold.projection.objective import cosine_distance
+from homefold.projection.recorded import RowTensors, recorded_rows
 from homefold.projection.search import Decoder, Search
 from homefold.projection.starts import start_names, starting_latents
 from homefold.projection.streamed import streamed
@@ -21,7 +25,9 @@ from homefold.tiles import apply_in_tiles, fill_tile, steady_tile
 __all__ = ["Projection", "chosen_engine", "preferred_tile", "project"]
 
 # These never look at another row, so their tiles need no filling up.
-_ROW_BY_ROW = ("fused",)
+_ROW_BY_ROW = ("fused", "reference")
+# These launch nothing from Python that a CUDA graph could not hold.
+_RECORDED = ("fused",)
 
 _TILE_ROWS = {"cpu": 16, "cuda": 4096, "mps": 256}
 
@@ -58,6 +64,8 @@ class Projection:
     @staticmethod
     def concatenate(parts: list[Projection]) -> Projection:
         """One after the other."""
+        if len(parts) == 1:
+            return parts[0]
         joined: dict[str, Any] = {name: torch.cat([getattr(part, name) for part in parts]) for name in _TENSORS}
         return replace(parts[0], **joined)
 
@@ -130,10 +138,36 @@ def project(
             bar.advance(len(z))
             return found
         for tile in z.split(size) if len(z) else (z,):
-            part = _project_tile(manifold, fill_tile(tile, size), len(tile), config, seed)
-            parts.append(_first(part, len(tile)))
+            parts.append(_project_rows(manifold, tile, size, config, seed))
             bar.advance(len(tile))
     return Projection.concatenate(parts)
+
+
+def _project_rows(manifold: Manifold, z: torch.Tensor, size: int, config: ProjectionConfig, seed: int) -> Projection:
+    """The projection of a tile that may not be full."""
+
+    def project_rows(manifold: Manifold, z: torch.Tensor) -> Projection:
+        return _first(_project_tile(manifold, fill_tile(z, size), len(z), config, seed), len(z))
+
+    recorder = _recorder(z.device)
+    engine = chosen_engine(config, manifold)
+    # Single samples are in a hurry, and full tiles come again and again.
+    if recorder is None or engine not in _RECORDED or len(z) not in (1, size):
+        return project_rows(manifold, z)
+
+    def tensors(manifold: Manifold, z: torch.Tensor) -> RowTensors:
+        found = project_rows(manifold, z)
+        return tuple(getattr(found, name) for name in _TENSORS)
+
+    key, version = (config, seed, size), mlp_decoder(_decoder(manifold))
+    found = recorded_rows(manifold, z, tensors, key=key, version=version, recorder=recorder)
+    named: dict[str, Any] = dict(zip(_TENSORS, found, strict=True))
+    return Projection(**named, start_names=start_names(config, manifold), engine=engine)
+
+
+@lru_cache
+def _recorder(device: torch.device) -> Recorder | None:
+    return recorder_for(device)
 
 
 def _first(part: Projection, n: int) -> Projection:

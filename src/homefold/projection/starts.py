@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 
 from homefold.manifold import Manifold
@@ -43,6 +45,12 @@ def starting_latents(config: ProjectionConfig, manifold: Manifold, targets: torc
         order = (unit @ bank.T).topk(nearest, dim=1).indices
         parts.append(manifold.bank_latents[order])
     if config.random_starts:
-        drawn = torch.randn(config.random_starts, manifold.latent_dim, generator=generator(seed, "starts"))
-        parts.append(drawn.to(targets).expand(n, -1, -1))
+        drawn = _random_starts(config.random_starts, manifold.latent_dim, seed, targets.dtype, targets.device)
+        parts.append(drawn.expand(n, -1, -1))
     return torch.cat(parts, dim=1)
+
+
+@lru_cache(maxsize=64)
+def _random_starts(count: int, latent_dim: int, seed: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """`(count, latent_dim)`, drawn on the CPU so that they are the same on every device; remembered there."""
+    return torch.randn(count, latent_dim, generator=generator(seed, "starts")).to(device, dtype)

@@ -78,11 +78,10 @@ def test_for_any_other_method_a_head_is_trained_as_a_stage(finished):
 def test_only_parameters_that_the_feature_depends_on_are_changed(finished, scan):
     ttt, memo = finished("rotation").wrapped_by("ttt"), finished("rotation").wrapped_by("memo")
     image = torch.rand(1, 3, 32, 32)
-    learner = ttt.network.features.learner
     changed = {id(parameter) for parameter in ttt.adapted(image)}
-    assert changed == {id(parameter) for parameter in learner.net.parameters()}
+    assert changed == {id(parameter) for parameter in ttt.network.features.parameters()}
     assert len(memo.adapted(image)) == len(changed) + 2
-    assert not any(parameter.requires_grad for parameter in learner.rotation_head.parameters())
+    assert not any(parameter.requires_grad for parameter in ttt.network.layer.parameters())
 
 
 def test_parameters_that_nothing_reaches_are_left_out():

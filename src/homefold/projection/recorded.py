@@ -1,0 +1,95 @@
+"""A whole projection, from features to answers, recorded as one CUDA graph.
+
+For a single sample, launching some eighty small kernels takes longer than what they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary, ref
+
+import torch
+
+from homefold.captured_step import CapturedStep, Recorder
+from homefold.manifold import Manifold
+
+__all__ = ["RowTensors", "recorded_rows"]
+
+RowTensors = tuple[torch.Tensor, ...]
+"""Tensors with a row for each sample: `(n, width)` or `(n,)`, numbers that float32 holds exactly."""
+
+RowsFunction = Callable[[Manifold, torch.Tensor], RowTensors]
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How tensors lie beside each other in one."""
+
+    widths: tuple[int, ...]
+    flat: tuple[bool, ...]
+    dtypes: tuple[torch.dtype, ...]
+
+    @staticmethod
+    def of(tensors: RowTensors) -> _Layout:
+        widths = tuple(1 if x.ndim == 1 else x.shape[1] for x in tensors)
+        return _Layout(widths, tuple(x.ndim == 1 for x in tensors), tuple(x.dtype for x in tensors))
+
+    def apart(self, joined: torch.Tensor) -> RowTensors:
+        parts = joined.split(self.widths, dim=1)
+        return tuple(
+            (part[:, 0] if flat else part).to(dtype)
+            for part, flat, dtype in zip(parts, self.flat, self.dtypes, strict=True)
+        )
+
+
+class _Recording:
+    """One function of rows, for one manifold and one number of rows.
+
+    Args:
+        manifold: held weakly, so that a recording does not keep it alive.
+        version: what must be the same object for the recording to be of use.
+        function: what is recorded.
+        recorder: records.
+    """
+
+    def __init__(self, manifold: Manifold, version: object, function: RowsFunction, recorder: Recorder) -> None:
+        self.version = version
+        self._manifold, self._function = ref(manifold), function
+        self._layout: _Layout | None = None
+        self._step = CapturedStep(self._joined, manifold.bank_features.device, recorder)
+
+    def __call__(self, z: torch.Tensor) -> RowTensors:
+        joined = self._step(z).clone()
+        assert self._layout is not None
+        return self._layout.apart(joined)
+
+    def _joined(self, z: torch.Tensor) -> torch.Tensor:
+        manifold = self._manifold()
+        assert manifold is not None
+        tensors = self._function(manifold, z)
+        self._layout = _Layout.of(tensors)
+        return torch.cat([x.float().reshape(len(z), -1) for x in tensors], dim=1)
+
+
+_known: WeakKeyDictionary[Manifold, dict[Hashable, _Recording]] = WeakKeyDictionary()
+
+
+def recorded_rows(
+    manifold: Manifold, z: torch.Tensor, function: RowsFunction, *, key: Hashable, version: object, recorder: Recorder
+) -> RowTensors:
+    """`function(manifold, z)`, from the fourth call on by a recording of it.
+
+    Args:
+        manifold: what the function works with.
+        z: `(n, d)`.
+        function: must do the same whatever the values.
+        key: the settings on which the function depends.
+        version: the form of the manifold's weights that the function uses; another object records anew.
+        recorder: of the device.
+    """
+    recordings = _known.setdefault(manifold, {})
+    known = recordings.get((key, len(z)))
+    if known is None or known.version is not version:
+        known = recordings[key, len(z)] = _Recording(manifold, version, function, recorder)
+    return known(z)

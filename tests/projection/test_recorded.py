@@ -1,0 +1,107 @@
+"""A recorded projection gives what it gave before; the recorder is a stand-in, since CPUs record nothing."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+import torch
+
+from homefold.manifold import ManifoldConfig, fit_manifold
+from homefold.projection import ProjectionConfig, project, projector
+from homefold.projection.recorded import recorded_rows
+
+
+class CountingRecorder:
+    """Runs and records as a CUDA device would; a replay writes its result to the same memory."""
+
+    def __init__(self) -> None:
+        self.replays = 0
+
+    def run(self, function):
+        return function()
+
+    def record(self, function):
+        kept = []
+
+        def replay():
+            self.replays += 1
+            found = function()
+            if not kept:
+                kept.append(found.clone())
+            return kept[0].copy_(found)
+
+        return replay
+
+
+def small_manifold(seed: int = 0):
+    random = torch.Generator().manual_seed(seed)
+    z = torch.randn(3, 8, generator=random).repeat(20, 1) + 0.2 * torch.randn(60, 8, generator=random)
+    return fit_manifold(ManifoldConfig(latent_dim=3, hidden=(16,), epochs=60), z[:50], z[50:], seed=0, device="cpu")
+
+
+def test_tensors_of_every_shape_and_type_come_back_and_stay_as_they_are():
+    manifold, recorder = small_manifold(), CountingRecorder()
+
+    def rows(given, z):
+        assert given is manifold
+        return z * 2, z[:, 0], (z[:, 1] * 1000).long()
+
+    found = []
+    inputs = [torch.full((4, 8), float(i)) for i in range(6)]
+    for z in inputs:
+        found.append(recorded_rows(manifold, z, rows, key="k", version="v", recorder=recorder))
+    assert recorder.replays == 3
+    for z, (double, first, whole) in zip(inputs, found, strict=True):
+        assert torch.equal(double, z * 2)
+        assert torch.equal(first, z[:, 0])
+        assert whole.dtype == torch.long
+        assert whole.tolist() == [int(1000 * z[0, 1])] * 4
+
+
+def test_another_number_of_rows_other_settings_and_other_weights_record_anew():
+    manifold, recorder = small_manifold(), CountingRecorder()
+    calls = []
+
+    def rows(given, z):
+        calls.append(len(z))
+        return (z,)
+
+    version = object()
+    for _ in range(5):
+        recorded_rows(manifold, torch.ones(2, 8), rows, key="k", version=version, recorder=recorder)
+    before = recorder.replays
+    for change in ({"z": torch.ones(3, 8)}, {"key": "other"}, {"version": object()}):
+        given = {"z": torch.ones(2, 8), "key": "k", "version": version, "recorder": recorder, **change}
+        z = given.pop("z")
+        recorded_rows(manifold, z, rows, **given)
+    assert before == 2
+    assert recorder.replays == before
+
+
+def test_a_recording_does_not_keep_its_manifold_alive():
+    manifold, recorder = small_manifold(), CountingRecorder()
+    for _ in range(5):
+        recorded_rows(manifold, torch.ones(2, 8), lambda m, z: (z,), key="k", version=None, recorder=recorder)
+    watched = weakref.ref(manifold)
+    del manifold
+    gc.collect()
+    assert watched() is None
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_a_projection_by_recording_is_the_projection(monkeypatch, rows):
+    manifold, recorder = small_manifold(), CountingRecorder()
+    config = ProjectionConfig(steps=5, random_starts=2, tile=4, stop="fixed")
+    z = torch.randn(6, rows, 8, generator=torch.Generator().manual_seed(1))
+    expected = [project(manifold, one, config) for one in z]
+    monkeypatch.setattr(projector, "_recorder", lambda device: recorder)
+    monkeypatch.setattr(projector, "_RECORDED", ("batched",))
+    for one, right in zip(z, expected, strict=True):
+        found = project(manifold, one, config)
+        for name in ("features", "latents", "similarity_before", "similarity_after", "iterations", "start"):
+            assert torch.equal(getattr(found, name), getattr(right, name))
+        assert found.start_names == right.start_names
+        assert found.engine == right.engine == "batched"
+    assert recorder.replays == 3
