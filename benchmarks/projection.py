@@ -108,7 +108,6 @@ def candidates(device: torch.device) -> list[tuple[str, str]]:
     if device.type == "cuda":
         return [
             ("batched", "highest"),
-            ("compiled", "highest"),
             ("compiled", "high"),
             ("fused", "high"),
             ("fused", "medium"),
