@@ -90,7 +90,25 @@ def test_a_recording_does_not_keep_its_manifold_alive():
     assert watched() is None
 
 
-@pytest.mark.parametrize("rows", [1, 4])
+def test_only_the_last_used_are_kept():
+    manifold, recorder = small_manifold(), CountingRecorder()
+
+    def call(rows):
+        recorded_rows(manifold, torch.ones(rows, 8), lambda m, z: (z,), key="k", version=None, recorder=recorder)
+
+    for _ in range(4):
+        call(1)
+    for rows in (2, 3, 1, 4, 5):
+        call(rows)
+    assert recorder.replays == 2, "the recording of one row was used again in between"
+    call(1)
+    assert recorder.replays == 3
+    call(6)
+    call(2)
+    assert recorder.replays == 3
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4])
 def test_a_projection_by_recording_is_the_projection(monkeypatch, rows):
     manifold, recorder = small_manifold(), CountingRecorder()
     config = ProjectionConfig(steps=5, random_starts=2, tile=4, stop="fixed")

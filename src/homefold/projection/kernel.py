@@ -10,8 +10,10 @@ from homefold.projection.config import ProjectionConfig
 
 __all__ = ["BLOCK", "WARPS", "launch"]
 
-BLOCK = 64
-WARPS = 4
+# Sixteen rows are the fewest that tensor cores take. Eight warps then hold the weights of the usual decoder in
+# registers; in tiles of 64 rows registers did not suffice even for what the rows need.
+BLOCK = 16
+WARPS = 8
 _STEP_RULES = {"gradient": 0, "normalised": 1, "adam": 2}
 _STOPPING_RULES = {"fixed": 0, "elbow": 1, "plateau": 2}
 _PARTS = {"highest": 0, "high": 2, "medium": 1}
@@ -46,30 +48,39 @@ def _leaky(x, slope):
 
 
 @triton.jit
+def _signs(h, PARTS: tl.constexpr):
+    """h in the fewest registers that still tell where it is positive."""
+    kept = h
+    if PARTS != 0:
+        kept = h.to(tl.bfloat16)
+    return kept
+
+
+@triton.jit
 def _forward(u, w1h, w1l, b1, w2h, w2l, b2, gh, gl, gb, bb, p, c, slope, DEPTH: tl.constexpr, PARTS: tl.constexpr):
-    """Where the hidden outputs are positive, q, the cosine and 1/|G| at latents u."""
+    """The signs of the hidden outputs, q, the cosine and 1/|G| at latents u."""
     h = _leaky(_product(u, w1h, w1l, PARTS) + b1[None, :], slope)
-    positive1 = h > 0
+    signs1 = _signs(h, PARTS)
     if DEPTH == 2:
         h = _leaky(_product(h, w2h, w2l, PARTS) + b2[None, :], slope)
-    positive = h > 0
+    signs = _signs(h, PARTS)
     q = _product(h, gh, gl, PARTS) + gb[None, :]
     square = tl.sum(h * (q + gb[None, :]), axis=1) + bb
     inverse = 1 / tl.sqrt(tl.maximum(square, _SMALLEST))
     cosine = (tl.sum(h * p, axis=1) + c) * inverse
-    return positive1, positive, q, cosine, inverse
+    return signs1, signs, q, cosine, inverse
 
 
 @triton.jit
 def _backward(
-    positive1, positive, q, p, cosine, inverse, w1th, w1tl, w2th, w2tl, slope, DEPTH: tl.constexpr, PARTS: tl.constexpr
+    signs1, signs, q, p, cosine, inverse, w1th, w1tl, w2th, w2tl, slope, DEPTH: tl.constexpr, PARTS: tl.constexpr
 ):
     """∂L_S/∂u."""
     g = (cosine * inverse * inverse)[:, None] * q - inverse[:, None] * p
-    g = tl.where(positive, g, slope * g)
+    g = tl.where(signs > 0, g, slope * g)
     if DEPTH == 2:
         g = _product(g, w2th, w2tl, PARTS)
-        g = tl.where(positive1, g, slope * g)
+        g = tl.where(signs1 > 0, g, slope * g)
     return _product(g, w1th, w1tl, PARTS)
 
 
@@ -133,7 +144,7 @@ def _search(
     running = True
     step = 0
     while running:
-        positive1, positive, q, cosine, inverse = _forward(
+        signs1, signs, q, cosine, inverse = _forward(
             u, w1h, w1l, b1, w2h, w2l, b2, gh, gl, gb, bb, p, c, slope, DEPTH, PARTS
         )
         loss = 1 - cosine
@@ -141,7 +152,7 @@ def _search(
             tl.store(before_ptr + row64, loss, mask=inside)
         if STOP == 0:
             after = loss
-        g = _backward(positive1, positive, q, p, cosine, inverse, w1th, w1tl, w2th, w2tl, slope, DEPTH, PARTS)
+        g = _backward(signs1, signs, q, p, cosine, inverse, w1th, w1tl, w2th, w2tl, slope, DEPTH, PARTS)
 
         if STOP == 2:
             alive = since < patience

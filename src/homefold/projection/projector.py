@@ -151,8 +151,7 @@ def _project_rows(manifold: Manifold, z: torch.Tensor, size: int, config: Projec
 
     recorder = _recorder(z.device)
     engine = chosen_engine(config, manifold)
-    # Single samples are in a hurry, and full tiles come again and again.
-    if recorder is None or engine not in _RECORDED or len(z) not in (1, size):
+    if recorder is None or engine not in _RECORDED or not len(z):
         return project_rows(manifold, z)
 
     def tensors(manifold: Manifold, z: torch.Tensor) -> RowTensors:

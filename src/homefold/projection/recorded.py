@@ -72,13 +72,16 @@ class _Recording:
         return torch.cat([x.float().reshape(len(z), -1) for x in tensors], dim=1)
 
 
+# A recording keeps the memory of what it computes: a few tens of megabytes for a full tile.
+_MOST_KEPT = 4
+
 _known: WeakKeyDictionary[Manifold, dict[Hashable, _Recording]] = WeakKeyDictionary()
 
 
 def recorded_rows(
     manifold: Manifold, z: torch.Tensor, function: RowsFunction, *, key: Hashable, version: object, recorder: Recorder
 ) -> RowTensors:
-    """`function(manifold, z)`, from the fourth call on by a recording of it.
+    """`function(manifold, z)`, from the fourth call on by a recording of it; the last used recordings are kept.
 
     Args:
         manifold: what the function works with.
@@ -89,7 +92,10 @@ def recorded_rows(
         recorder: of the device.
     """
     recordings = _known.setdefault(manifold, {})
-    known = recordings.get((key, len(z)))
+    known = recordings.pop((key, len(z)), None)
     if known is None or known.version is not version:
-        known = recordings[key, len(z)] = _Recording(manifold, version, function, recorder)
+        known = _Recording(manifold, version, function, recorder)
+    recordings[key, len(z)] = known
+    if len(recordings) > _MOST_KEPT:
+        del recordings[next(iter(recordings))]
     return known(z)
