@@ -20,7 +20,7 @@ from homefold.manifold.base import mlp
 from homefold.projection import ProjectionConfig, chosen_engine, project
 from homefold.projection.compiled import compiled
 from homefold.projection.engines import batched, choose_engine, gradient_function, loss_and_gradient, reference
-from homefold.projection.fused import _why_not_on_chip, fused
+from homefold.projection.fused import fused
 from homefold.projection.mlp import MLPGradient, mlp_decoder, mlp_loss_and_gradient
 from homefold.projection.search import Search
 from homefold.projection.streamed import streamed
@@ -145,27 +145,6 @@ def test_the_kernel_ends_where_the_reference_does():
     )
     assert run.returncode == 0, run.stdout + run.stderr
     assert "19 passed" in run.stdout
-
-
-@pytest.mark.parametrize(
-    ("decode", "precision", "words"),
-    [
-        (mlp(32, 128, 128, 256), "high", ""),
-        (mlp(32, 128, 128, 4096), "medium", ""),
-        (mlp(32, 128, 128, 256), "highest", "full float32"),
-        (mlp(32, 256, 256, 256), "medium", "do not fit"),
-        (mlp(4, 8, 8, 8, 8), "high", "3 hidden layers"),
-        (torch.nn.Sequential(torch.nn.Linear(2, 2)), "high", "not an MLP"),
-    ],
-)
-def test_what_the_kernel_can_hold(decode, precision, words):
-    reason = _why_not_on_chip(decode, precision, 232_448)
-    assert words in reason
-    assert bool(words) == bool(reason)
-
-
-def test_a_smaller_chip_holds_less():
-    assert "do not fit" in _why_not_on_chip(mlp(32, 128, 128, 256), "high", 101_376)
 
 
 @pytest.mark.parametrize("engine", [compiled, fused])

@@ -148,4 +148,4 @@ def choose_engine(decode: Decoder, config: ProjectionConfig, device: torch.devic
         return config.engine
     if device.type != "cuda":
         return "batched"
-    return "compiled" if why_not_fused(decode, config.resolved_precision, device) else "fused"
+    return "compiled" if why_not_fused(decode, config, device) else "fused"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.util import find_spec
-from itertools import pairwise
 from weakref import WeakKeyDictionary
 
 import torch
@@ -17,30 +16,24 @@ import torch
 from homefold.errors import ConfigError
 from homefold.projection.config import ProjectionConfig
 from homefold.projection.mlp import MLPDecoder, mlp_decoder
+from homefold.projection.on_chip import side, why_not_on_chip
 from homefold.projection.search import Decoder, Search
 from homefold.tiles import apply_in_tiles
 
 __all__ = ["fused", "fused_search", "why_not_fused"]
 
 _TERM_ROWS = 4096
-_WIDEST = 256
-_SMALLEST_SIDE = 16
-# Of a multiprocessor's shared memory: what the kernel takes beside the weights, and what a Hopper chip has in all.
-_SCRATCH_BYTES = 34_000
+# What a multiprocessor of a Hopper chip has, for where torch does not say.
 _SHARED_BYTES = 232_448
 
 
-def _side(width: int) -> int:
-    return max(_SMALLEST_SIDE, 1 << (width - 1).bit_length())
-
-
-def why_not_fused(decode: Decoder, precision: str, device: torch.device) -> str:
-    """Why the kernel cannot run this decoder in this precision on this device; empty where it can."""
+def why_not_fused(decode: Decoder, config: ProjectionConfig, device: torch.device) -> str:
+    """Why the kernel cannot run this search of this decoder on this device; empty where it can."""
     if device.type != "cuda":
         return f"it needs a CUDA device, and this is {device}"
     if not _has_triton():
         return "Triton is not installed"
-    return _why_not_on_chip(decode, precision, _shared_bytes(device))
+    return why_not_on_chip(decode, config, _shared_bytes(device))
 
 
 @cache
@@ -51,22 +44,6 @@ def _has_triton() -> bool:
 @cache
 def _shared_bytes(device: torch.device) -> int:
     return int(getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", _SHARED_BYTES))
-
-
-def _why_not_on_chip(decode: Decoder, precision: str, shared_bytes: int) -> str:
-    decoder = mlp_decoder(decode)
-    if decoder is None:
-        return "the decoder is not an MLP with LeakyReLU between its layers"
-    if len(decoder.weights) > 2:
-        return f"the decoder has {len(decoder.weights)} hidden layers, and the kernel holds two at most"
-    if precision == "highest":
-        return 'tensor cores do not multiply in full float32 (precision "highest")'
-    sides = [_side(width) for width in decoder.widths]
-    weights = sum(a * b for a, b in pairwise(sides)) + sides[-1] ** 2
-    needed = weights * (4 if precision == "high" else 2) + _SCRATCH_BYTES
-    if max(sides) > _WIDEST or needed > shared_bytes:
-        return f"layers of {', '.join(map(str, decoder.widths))} units do not fit on the chip"
-    return ""
 
 
 _padded: WeakKeyDictionary[MLPDecoder, dict[bool, tuple[torch.Tensor, ...]]] = WeakKeyDictionary()
@@ -91,7 +68,7 @@ def _kernel_weights(decoder: MLPDecoder, precision: str) -> tuple[torch.Tensor, 
     known = _padded.setdefault(decoder, {})
     whole = precision == "highest"
     if whole not in known:
-        k, *hidden = (_side(width) for width in decoder.widths)
+        k, *hidden = (side(width) for width in decoder.widths)
         first, last = hidden[0], hidden[-1]
         matrices = (
             _fill(decoder.weights[0], k, first),
@@ -117,7 +94,7 @@ def _target_terms(decoder: MLPDecoder, targets: torch.Tensor) -> tuple[torch.Ten
 
 def fused(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: ProjectionConfig) -> Search:
     """Search for all samples × all starts in one launch. See `engines.batched` for the contract."""
-    reason = why_not_fused(decode, config.resolved_precision, starts.device)
+    reason = why_not_fused(decode, config, starts.device)
     if reason:
         raise ConfigError(f"the fused engine cannot run: {reason}. Choose --projection.engine auto.")
     decoder = mlp_decoder(decode)

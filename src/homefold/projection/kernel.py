@@ -7,13 +7,10 @@ import triton
 import triton.language as tl
 
 from homefold.projection.config import ProjectionConfig
+from homefold.projection.on_chip import tile_for
 
-__all__ = ["BLOCK", "WARPS", "launch"]
+__all__ = ["launch"]
 
-# Sixteen rows are the fewest that tensor cores take. Eight warps then hold the weights of the usual decoder in
-# registers; in tiles of 64 rows registers did not suffice even for what the rows need.
-BLOCK = 16
-WARPS = 8
 _STEP_RULES = {"gradient": 0, "normalised": 1, "adam": 2}
 _STOPPING_RULES = {"fixed": 0, "elbow": 1, "plateau": 2}
 _PARTS = {"highest": 0, "high": 2, "medium": 1}
@@ -257,11 +254,12 @@ def launch(
     elbow = config.stop == "elbow"
     losses = torch.empty(config.window * rows if elbow else 1, device=starts.device)
     latents = torch.empty((config.window // 2 + 2) * rows * k if elbow else 1, device=starts.device)
-    _search[(triton.cdiv(rows, BLOCK),)](
+    tile = tile_for(config)
+    _search[(triton.cdiv(rows, tile.rows),)](
         starts, p, c, *weights, found, steps, before, after, losses, latents,
         rows, slots, config.steps, config.rate, config.momentum, config.patience, config.tolerance, slope,
-        BLOCK=BLOCK, K=k, H1=weights[0].shape[2], H=p.shape[1], DEPTH=depth, WINDOW=config.window,
+        BLOCK=tile.rows, K=k, H1=weights[0].shape[2], H=p.shape[1], DEPTH=depth, WINDOW=config.window,
         STEP=_STEP_RULES[config.step], STOP=_STOPPING_RULES[config.stop], PARTS=_PARTS[config.resolved_precision],
-        num_warps=WARPS,
+        num_warps=tile.warps,
     )  # fmt: skip
     return found, steps, before, after
