@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from homefold.data import images
 from homefold.data.images import BadImageError, decode_image, is_image_name, resize_images
 from homefold.errors import ConfigError, DataError
 
@@ -45,6 +46,35 @@ def test_every_supported_kind_of_file_is_decoded(tmp_path, extension):
     assert image.dtype == np.uint8
     assert image.shape == (24, 32, 3)
     assert _corners(image) == [RED, GREEN, BLUE, WHITE]
+
+
+@given(
+    size=st.tuples(st.integers(1, 70), st.integers(1, 70)),
+    quality=st.integers(1, 100),
+    subsampling=st.sampled_from([0, 1, 2]),
+    progressive=st.booleans(),
+    mode=st.sampled_from(["RGB", "L", "CMYK"]),
+    wanted=st.sampled_from([None, (16, 16), (5, 40)]),
+    seed=st.integers(0, 9),
+)
+def test_a_jpeg_has_the_same_bytes_whoever_decodes_it(size, quality, subsampling, progressive, mode, wanted, seed):
+    height, width = size
+    noise = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    stored = io.BytesIO()
+    options = {"quality": quality, "progressive": progressive, "subsampling": subsampling}
+    Image.fromarray(noise).convert(mode).save(stored, "JPEG", **options)
+    decoder = images._jpeg_decoder()
+    assert decoder is not None, "torchvision decodes JPEGs"
+    found = decode_image(stored, size=wanted)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(images, "_jpeg_decoder", lambda: None)
+        assert np.array_equal(found, decode_image(stored, size=wanted))
+
+
+def test_plain_jpegs_do_not_wait_for_pillow(tmp_path, monkeypatch):
+    path = _save(tmp_path / "image.jpg", Image.fromarray(_quarters()))
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", lambda self: pytest.fail("Pillow decoded it"))
+    assert _corners(decode_image(path, size=(24, 32))) == [RED, GREEN, BLUE, WHITE]
 
 
 def test_a_lossless_image_of_the_right_size_keeps_every_byte(tmp_path):

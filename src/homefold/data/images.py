@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import threading
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -44,6 +46,7 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+_END_OF_JPEG = b"\xff\xd9"
 _lifting_pillows_limit = threading.Lock()
 
 
@@ -150,7 +153,7 @@ def _decode(
     try:
         with _open_image(file) as image:
             _check_pixels(image, name, max_megapixels)
-            return _pixels(image, size, resize)
+            return _pixels(image, file, size, resize)
     except BadImageError:
         raise
     except UnidentifiedImageError:
@@ -194,22 +197,67 @@ def _check_pixels(image: Image.Image, name: str, max_megapixels: float) -> None:
         )
 
 
-def _pixels(image: Image.Image, size: tuple[int, int] | None, resize: Resize) -> np.ndarray:
+def _pixels(image: Image.Image, file: BinaryIO, size: tuple[int, int] | None, resize: Resize) -> np.ndarray:
     """Resize before the other steps where that changes nothing: each of them copies the image."""
     extent: tuple[float, float] = image.size
+    whole = image.size
     if size is not None and image.format in ("JPEG", "MPO"):
         extent = _draft(image, _stored_size(size, _orientation(image)), resize)
-    image.load()
+    quickly = _without_the_lock(image, file) if image.size == whole else None
+    if quickly is None:
+        image.load()
     # Only now: a PNG may name its orientation at its end, and Pillow has turned a TIFF already.
     orientation = _orientation(image)
     if image.format == "TIFF":
         extent = image.size
-    image = _eight_bit(image)
+    image = quickly or _eight_bit(image)
     if size is not None:
         image = _resized(image, extent, _stored_size(size, orientation), resize)
     if orientation in _UPRIGHT:
         image = image.transpose(_UPRIGHT[orientation])
-    return np.array(_on_white(image).convert("RGB"))
+    image = _on_white(image)
+    return np.array(image if image.mode == "RGB" else image.convert("RGB"))
+
+
+def _without_the_lock(image: Image.Image, file: BinaryIO) -> Image.Image | None:
+    """A plain colour JPEG, decoded to the same bytes while other threads use Python; None where Pillow has to do it.
+
+    Pillow holds Python's lock while it decodes, so that threads would not get beyond two cores' worth of images.
+    """
+    if image.format != "JPEG" or image.mode != "RGB":
+        return None
+    file.seek(0)
+    content = file.read()
+    # What was cut off is left to Pillow, which says so.
+    if not content.endswith(_END_OF_JPEG):
+        return None
+    decode = _jpeg_decoder()
+    if decode is None:
+        return None
+    try:
+        pixels = decode(content)
+    except RuntimeError:
+        return None
+    return Image.fromarray(pixels) if pixels.shape == (image.height, image.width, 3) else None
+
+
+@cache
+def _jpeg_decoder() -> Callable[[bytes], np.ndarray] | None:
+    """torchvision's decoder, which uses the same library with the same settings; None where it was built without."""
+    import torch
+    from torchvision.io import ImageReadMode, decode_jpeg
+
+    def decode(content: bytes) -> np.ndarray:
+        given = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        return decode_jpeg(given, mode=ImageReadMode.RGB).permute(1, 2, 0).numpy()
+
+    tried = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(tried, "JPEG")
+    try:
+        decode(tried.getvalue())
+    except RuntimeError:
+        return None
+    return decode
 
 
 def _orientation(image: Image.Image) -> int:
