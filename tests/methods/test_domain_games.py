@@ -73,7 +73,8 @@ class TestPriorGame:
     def test_its_value_for_known_logits(self):
         logits = nn.Identity()
         value = prior_game(logits, torch.tensor([[1.0]]), torch.tensor([[-2.0]]))
-        assert value.item() == pytest.approx(math.log1p(math.exp(2.0)) + math.log1p(math.exp(1.0)), abs=1e-6)
+        expected = [math.log1p(math.exp(x)) for x in (2.0, 1.0, -1.0)]
+        assert value.item() == pytest.approx(sum(expected), abs=1e-6)
 
     def test_the_discriminator_and_the_codes_pull_apart(self):
         discriminator = nn.Linear(1, 1, bias=False)
@@ -82,7 +83,14 @@ class TestPriorGame:
         prior_game(discriminator, codes, torch.tensor([[1.0]])).backward()
         # descending raises D at the prior (1) and lowers it at the code (-1), and moves the code towards the prior
         assert discriminator.weight.grad.item() == pytest.approx(-2 * torch.sigmoid(torch.tensor(-1.0)).item())
-        assert codes.grad.item() == pytest.approx(-torch.sigmoid(torch.tensor(-1.0)).item())
+        assert codes.grad.item() == pytest.approx(-torch.sigmoid(torch.tensor(1.0)).item())
+
+    def test_codes_that_fool_the_discriminator_are_let_go(self):
+        codes = torch.tensor([[30.0]], requires_grad=True)
+        discriminator = nn.Linear(1, 1, bias=False)
+        nn.init.ones_(discriminator.weight)
+        prior_game(discriminator, codes, torch.tensor([[1.0]])).backward()
+        assert abs(codes.grad.item()) < 1e-12
 
     def test_the_prior_is_laplace_with_unit_variance(self):
         torch.manual_seed(0)

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from homefold.errors import ConfigError
 from homefold.features.network import FeatureNet
 from homefold.methods.base import MethodInfo
-from homefold.methods.learner import Batch, Learner, LearningTask, reverse_gradient
+from homefold.methods.learner import Batch, Learner, LearningTask
 from homefold.methods.learner_method import LearnerMethod, tunable
 
 __all__ = ["MmdAae", "MmdAaeLearner", "domain_discrepancy", "laplace_like", "prior_game"]
@@ -28,9 +28,10 @@ class MmdAae(LearnerMethod):
 
     z = f(x) are the features, of d values; Q and P, one layer each, encode and decode them. R is the discrepancy
     between the domains' codes (`domain_discrepancy`). J = E log D(p) + E log(1 - D(h)), p drawn from a Laplace prior,
-    is the game that draws the codes to the prior; `prior_game` is -J, and both sides step at once. The weights and
-    the kernels' widths are this package's own choice, and one linear layer W stands on the code, as in all methods
-    here, where the paper has two layers.
+    is the game that draws the codes to the prior; both sides step at once, and the codes climb E log D(h) instead of
+    descending J, which runs away at this package's learning rates (`prior_game`). The weights and the kernels' widths
+    are this package's own choice, and one linear layer W stands on the code, as in all methods here, where the paper
+    has two layers.
     """
 
     about = MethodInfo(
@@ -102,16 +103,20 @@ def laplace_like(codes: torch.Tensor) -> torch.Tensor:
     return _UNIT_VARIANCE * (first - second)
 
 
-def prior_game(discriminator: torch.nn.Module, codes: torch.Tensor, prior: torch.Tensor) -> torch.Tensor:
-    """-mean log D(prior) - mean log(1 - D(codes)), which D descends and whatever made the codes climbs.
+def prior_game(discriminator: nn.Module, codes: torch.Tensor, prior: torch.Tensor) -> torch.Tensor:
+    """-mean log D(prior) - mean log(1 - D(codes)), which only D descends, and -mean log D(codes), which only codes do.
+
+    Once D is fooled, the pull on the codes fades.
 
     Args:
         discriminator: D before its sigmoid, `(n, d)` to `(n, 1)`.
         codes: `(n, d)`.
         prior: `(n, d)` draws from the prior.
     """
-    real, made = discriminator(prior), discriminator(reverse_gradient(codes))
-    return F.softplus(-real).mean() + F.softplus(made).mean()
+    real, made = discriminator(prior), discriminator(codes.detach())
+    fixed = {name: parameter.detach() for name, parameter in discriminator.named_parameters()}
+    seen = torch.func.functional_call(discriminator, fixed, (codes,))
+    return F.softplus(-real).mean() + F.softplus(made).mean() + F.softplus(-seen).mean()
 
 
 class MmdAaeLearner(Learner):

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from homefold.errors import ConfigError
 from homefold.features.network import FeatureNet
@@ -29,8 +30,9 @@ class Mmld(LearnerMethod):
     The pseudo-domain d' of an image is its cluster by k-means of its style, the means and standard deviations of the
     channels of the lower stages; it is found anew before an epoch, the Hungarian assignment keeps the clusters'
     names, and no true domain label is used. λ rises as 2 / (1 + exp(-10 p)) - 1 with the progress p; D itself
-    minimises its cross entropy at full weight. H is the entropy of the answers. In the paper λ rises to 1, which makes
-    the features of a network that starts from scratch collapse at this package's learning rates: here to less.
+    minimises its cross entropy at full weight, and sees z standardised. H is the entropy of the answers. In the paper
+    λ rises to 1, which makes the features of a network that starts from scratch collapse at this package's learning
+    rates: here to less.
     """
 
     about = MethodInfo(
@@ -125,6 +127,8 @@ class MmldLearner(Learner):
         if settings.entropy:
             total = total + settings.entropy * rise * mean_entropy(logits)
         if settings.adversary:
-            told = self.discriminator(reverse_gradient(z, settings.adversary * rise))
+            # Seen at one length: else features run away from the discriminator by growing.
+            seen = F.layer_norm(reverse_gradient(z, settings.adversary * rise).float(), z.shape[1:])
+            told = self.discriminator(seen)
             total = total + self.cross_entropy(told, self.pseudo_domains[batch.rows])
         return total
