@@ -220,6 +220,13 @@ def test_out_must_be_a_plain_file(homefold: Homefold, shared_model: Path, shared
     assert pipe.is_fifo()
 
 
+def test_it_says_which_engine_ran(homefold: Homefold, shared_model: Path, shared_photos: Path) -> None:
+    words = ("predict", shared_model, shared_photos, "--json", "--device", "cpu")
+    assert "Projected by the batched engine on cpu." in homefold(*words).err
+    assert "Projected by the reference engine" in homefold(*words, "--projection.engine", "reference").err
+    assert "engine" not in homefold(*words, "--no-projection").err
+
+
 def test_json_and_csv_together_are_a_usage_error(homefold: Homefold, shared_model: Path, shared_photos: Path) -> None:
     ended = homefold("predict", shared_model, shared_photos, "--json", "--csv")
     assert (ended.code, ended.out) == (2, "")

@@ -122,7 +122,7 @@ def test_no_cell_is_empty_failed_and_missing_runs_are_named(tmp_path: Path) -> N
     assert cell_of(table, "Full method, GAN", "Avg.").main == "failed (3 of 3)"
     assert cell_of(table, "w/o f_θ", "photo").main == "missing (3 of 3)"
     assert cell_of(table, "Full method, VAE", "photo").notes[0] == ("gaps", "failed (1 of 3)")
-    nearest = cell_of(table, "1-NN", "sketch")
+    nearest = cell_of(table, "1-NN in place of G_φ", "sketch")
     assert nearest.summary is not None
     assert (nearest.summary.n, nearest.missing, dict(nearest.notes)["gaps"]) == (1, 2, "missing (2 of 3)")
     assert all(cell.main for row in table.rows for cell in row.cells)

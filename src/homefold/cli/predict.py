@@ -23,7 +23,7 @@ from homefold.files import write_atomically
 from homefold.pipeline import Homefold
 from homefold.predictions import Prediction
 from homefold.progress import ProgressReporter, RichReporter, SilentReporter
-from homefold.projection import ProjectionConfig
+from homefold.projection import ProjectionConfig, chosen_engine
 
 __all__ = ["PredictOptions", "run"]
 
@@ -79,6 +79,10 @@ def run(arguments: Sequence[str]) -> int:
         reporter = SilentReporter() if stream.isatty() else RichReporter()
         bad = _predict_all(model, paths, options, projection, writer, reporter)
         writer.close()
+    if not options.no_projection:
+        engine = chosen_engine(projection, model.feature_model.manifold)
+        if engine != "none":
+            note(f"Projected by the {engine} engine on {model.device}.")
     if bad:
         note(f"Left out {bad} of {len(paths)} images that could not be read.")
     return 0

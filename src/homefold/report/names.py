@@ -20,13 +20,14 @@ METHODS = {
     "deep-all": ("Deep All", "Deep All"),
     "without-projection": ("w/o G_φ (no projection)", "w/o G_φ"),
     "without-features": ("w/o f_θ (projected Deep All)", "w/o f_θ"),
-    "nearest": ("1-NN", "1-NN"),
+    "nearest": ("1-NN in place of G_φ", "1-NN of f_θ"),
     "gan": ("Full method, GAN", "GAN"),
     "vae": ("Full method, VAE", "VAE"),
 }
 """By key: the name in tables, and a short one for legends."""
 
 OTHERS = {
+    "1-nn": "1-NN",
     "ccsa": "CCSA",
     "mmd-aae": "MMD-AAE",
     "crossgrad": "CrossGrad",
@@ -35,6 +36,7 @@ OTHERS = {
     "rsc": "RSC",
     "d-sam": "D-SAM",
     "mmld": "MMLD",
+    "rotation": "Rotation",
     "t3a": "T3A",
     "tent": "Tent",
     "ttt": "TTT",
@@ -47,6 +49,7 @@ FULL = ("vae", "gan", "nearest")
 """Methods that project onto the manifold of f's features, the paper's own first."""
 
 _BEFORE_OTHERS = ("deep-all",)
+_DEFAULT_BASES = {"ttt": "rotation"}
 
 
 def shown_name(method: str) -> str:
@@ -66,9 +69,11 @@ def short_name(method: str) -> str:
 def _name(method: str, length: int) -> str:
     if method in METHODS:
         return METHODS[method][length]
-    wrapper, plus, base = method.partition("+")
+    wrapper, _, base = method.partition("+")
     own = OTHERS.get(wrapper, wrapper)
-    return f"{own} on {_name(base, length)}" if plus else own
+    # Alone it would look like the 1-NN of the paper's ablation, which searches f's features.
+    base = base or ("deep-all" if method == "1-nn" else "")
+    return f"{own} on {_name(base, length)}" if base else own
 
 
 def in_order(methods: Iterable[str]) -> list[str]:
@@ -91,7 +96,7 @@ def control_of(method: str, present: Iterable[str]) -> str | None:
     >>> control_of("tent+vae", ["deep-all", "vae", "tent+vae"])
     'vae'
     """
-    base = method.partition("+")[2]
+    base = method.partition("+")[2] or _DEFAULT_BASES.get(method, "")
     wanted = ("without-projection", "deep-all") if method in FULL else (base, "deep-all")
     present = set(present)
     return next((name for name in wanted if name in present and name != method), None)
