@@ -3,8 +3,8 @@
 First, where the features were made (a GPU), take the trained stages of a benchmark, answer with every fast engine, and
 write the models and the answers down; then, anywhere, run the reference engine to the end on the same features.
 
-    homefold bench pacs --data PACS --methods vae --seeds 1 --out RUNS
-    python benchmarks/engine_agreement.py answer pacs --data PACS --runs RUNS --out answers
+    homefold bench pacs --data PACS --backbone resnet18 --methods vae --seeds 1 --out RUNS
+    python benchmarks/engine_agreement.py answer pacs --data PACS --backbone resnet18 --runs RUNS --out answers
     python benchmarks/engine_agreement.py compare answers --out results/engine_agreement.json
 """
 
@@ -65,6 +65,7 @@ def answer(arguments: argparse.Namespace) -> None:
         seeds=1,
         preset=arguments.preset,
         weights=arguments.weights,
+        backbones=tuple(arguments.backbone),
         settings=tuple(arguments.settings),
     )
     planner = Planner(options)
@@ -177,6 +178,7 @@ def main() -> None:
     first.add_argument("--runs", type=Path, required=True)
     first.add_argument("--preset", default="default")
     first.add_argument("--weights", default="")
+    first.add_argument("--backbone", nargs="*", default=[], help="by default the suite's")
     first.add_argument("--settings", nargs="*", default=[])
     first.add_argument("--out", type=Path, required=True)
     first.set_defaults(do=answer)

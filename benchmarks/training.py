@@ -23,7 +23,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from measuring import made_up_dataset, peak_memory_bytes, print_table, surroundings, write_jpegs, write_result
+from measuring import (
+    made_up_dataset,
+    peak_memory_bytes,
+    print_table,
+    seconds_of,
+    surroundings,
+    write_jpegs,
+    write_result,
+)
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms import v2
@@ -99,6 +107,25 @@ def idle_share(config: FeatureConfig, dataset: DomainDataset, device: torch.devi
     return 1 - busy / (reached - spans[0][0])
 
 
+def copy_ahead_rates(dataset: DomainDataset, device: torch.device, size: int) -> dict[str, float]:
+    """What copying batches ahead cannot exceed: images a second gathered on the host, and copied from pinned memory."""
+    images = torch.from_numpy(dataset.images)
+    buffer = torch.empty((size, *images.shape[1:]), dtype=torch.uint8, pin_memory=device.type == "cuda")
+    order = torch.from_numpy(np.random.default_rng(0).permutation(len(images)))
+    rounds = max(1, min(20, len(images) // size))
+
+    def gather() -> None:
+        for i in range(rounds):
+            torch.index_select(images, 0, order[i * size : (i + 1) * size], out=buffer)
+
+    def copy() -> None:
+        for _ in range(rounds):
+            buffer.to(device, non_blocking=True)
+
+    gathered, copied = (size * rounds / seconds_of(run, device) for run in (gather, copy))
+    return {"gathered_per_second": gathered, "copied_per_second": copied}
+
+
 class JpegFiles(Dataset[tuple[torch.Tensor, int]]):
     """Files decoded by PIL and varied by torchvision, one image at a time."""
 
@@ -159,8 +186,7 @@ def data_loader_seconds(
     return seconds / images
 
 
-def measure(arguments: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:
-    dataset = made_up_dataset(arguments.images, arguments.side)
+def measure(arguments: argparse.Namespace, device: torch.device, dataset: DomainDataset) -> list[dict[str, Any]]:
     config = FeatureConfig(
         backbone=arguments.backbone,
         weights="none",
@@ -237,10 +263,13 @@ def main(words: Sequence[str] | None = None) -> None:
         ["eager", "recorded", "compiled and recorded"] if device.type == "cuda" else ["eager"]
     )
     facts = surroundings(device)
-    rows = measure(arguments, device)
+    dataset = made_up_dataset(arguments.images, arguments.side)
+    rates = copy_ahead_rates(dataset, device, arguments.batch)
+    print(rates, flush=True)
+    rows = measure(arguments, device, dataset)
     print_table(f"{arguments.backbone}, {arguments.side} px, batch {arguments.batch}, {facts['hardware']}", rows)
     settings = {name: getattr(arguments, name) for name in ("backbone", "images", "side", "batch", "epochs", "files")}
-    write_result(arguments.out, facts, rows, settings=settings)
+    write_result(arguments.out, facts, rows, settings=settings, copy_ahead=rates)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import torch
@@ -27,10 +27,14 @@ from homefold.manifold.base import (
     nearly_constant,
     training_rate,
 )
+from homefold.manifold.vae_gradient import VAEGradient, linear_layers
 from homefold.progress import ProgressReporter, SilentReporter
 from homefold.seeding import generator, isolated_seed
 
 __all__ = ["VAE", "build_vae", "fit_vae", "gaussian_kl", "reconstruction_loss", "vae_loss"]
+
+LossFunction = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+"""Targets and noise to the loss, the gradients of the weights set."""
 
 _ACTIVE_VARIANCE = 0.01
 _LEAST_EXPLAINED = 0.1
@@ -203,7 +207,7 @@ def _train(
 ) -> int:
     """Run the epochs, leave the best or the last weights in the model, and return the epoch they come from."""
     epochs = config.resolved_epochs
-    learn = _training_step(model, _optimizer(config, model), config)
+    learn = _training_step(model, _optimizer(config, model), config, min(config.batch_size, len(train)))
     best_loss, best_epoch, best_state = math.inf, 0, {}
     judge_every = max(1, epochs // 30)
     with reporter.task(f"Manifold ({config.kind.upper()})", total=epochs) as task:
@@ -220,25 +224,43 @@ def _train(
                     best_state = {name: value.clone() for name, value in model.state_dict().items()}
             task.advance(1, **facts)
     model.load_state_dict(best_state)
+    model.zero_grad(set_to_none=True)
     return best_epoch
 
 
-def _training_step(model: VAE, optimizer: torch.optim.Optimizer, config: ManifoldConfig) -> CapturedStep:
-    """A step on targets (n, d) with noise (n, latent_dim) at a learning rate; returns the loss before it."""
+def _training_step(model: VAE, optimizer: torch.optim.Optimizer, config: ManifoldConfig, rows: int) -> CapturedStep:
+    """A step on targets (rows, d) with noise (rows, latent_dim) at a learning rate; returns the loss before it."""
     device = model.bank_latents.device
+    measure = _gradient_by_hand(model, config, rows) or _gradient_by_autograd(model, optimizer, config)
 
     def learn(target: torch.Tensor, noise: torch.Tensor, rate: float | torch.Tensor) -> torch.Tensor:
         for group in optimizer.param_groups:
             group["lr"] = rate
+        loss = measure(target, noise)
+        optimizer.step()
+        return loss
+
+    return CapturedStep(learn, device, recorder_for(device))
+
+
+def _gradient_by_hand(model: VAE, config: ManifoldConfig, rows: int) -> LossFunction | None:
+    """What sets the gradients on a CPU; on CUDA, where steps are recorded, autograd costs nothing."""
+    encoder, decoder = linear_layers(model.encoder), linear_layers(model.decoder)
+    if encoder is None or decoder is None or model.bank_latents.device.type != "cpu":
+        return None
+    return VAEGradient(encoder, decoder, SLOPE, rows, config.kl_weight)
+
+
+def _gradient_by_autograd(model: VAE, optimizer: torch.optim.Optimizer, config: ManifoldConfig) -> LossFunction:
+    def measure(target: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
         mean, log_variance = model.posterior(target)
         reconstruction = model.decode(torch.addcmul(mean, noise, (0.5 * log_variance).exp()))
         loss = vae_loss(reconstruction, target, mean, log_variance, config.kl_weight)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        optimizer.step()
         return loss.detach()
 
-    return CapturedStep(learn, device, recorder_for(device))
+    return measure
 
 
 def _run_epoch(learn: CapturedStep, config: ManifoldConfig, train: torch.Tensor, seed: int, epoch: int) -> float:
