@@ -6,7 +6,8 @@ With h_0 = x, h_l = leaky(h_{l-1} W_lᵀ + b_l), the encoder's output (μ, log �
     ∂L/∂G(u) = (sign r + 2 r) / (n d),  ∂L/∂μ = ∂L/∂u + β μ / n,
     ∂L/∂log σ² = (∂L/∂u) ε σ / 2 + β (σ² - 1) / (2 n),
 
-and through a layer ∂L/∂W = gᵀ h, ∂L/∂b = Σ g, ∂L/∂h = g W. On a CPU a step takes about two thirds of the time it takes with autograd.
+and through a layer ∂L/∂W = gᵀ h, ∂L/∂b = Σ g, ∂L/∂h = g W. On a CPU a step takes about two thirds of the time that
+autograd needs.
 """
 
 from __future__ import annotations
