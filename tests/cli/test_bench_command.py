@@ -160,6 +160,20 @@ def test_methods_are_listed(homefold: Homefold) -> None:
     assert [method["name"] for method in listed][:2] == ["deep-all", "without-projection"]
 
 
+def test_one_method_is_described_with_its_settings(homefold: Homefold) -> None:
+    shown = homefold("methods", "jigen:weight=0.3")
+    assert shown.code == 0
+    assert "L = CE(W f(x), y) over ordered images" in shown.out
+    row = next(line.split() for line in shown.out.splitlines() if line.split()[:1] == ["weight"])
+    assert row == ["weight", "0.3", "0.7", "0.1", "to", "1"]
+    found = homefold("methods", "tent+vae", "--json").json
+    assert found["name"] == "tent+vae"
+    assert found["settings"][0]["name"] == "learning_rate"
+    assert "no settings of its own" in homefold("methods", "vae").out
+    assert "Did you mean jigen?" in homefold("methods", "jign").error
+    assert "one method at a time" in homefold("methods", "jigen", "rsc").error
+
+
 def test_the_time_left_counts_each_methods_own_time() -> None:
     class FakeRun:
         def __init__(self, id: str, method_name: str) -> None:

@@ -4,29 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from inspect import getdoc
+from typing import Annotated
+
+import tyro
 
 from homefold.cli.output import print_json, result_console, result_table
 from homefold.cli.parsing import DebugFlag, JsonFlag, parse
+from homefold.errors import ConfigError
 
 __all__ = ["MethodsOptions", "run"]
 
 
 @dataclass(frozen=True)
 class MethodsOptions:
-    """List the methods that homefold bench can run, and what each needs and touches.
+    """List the methods that homefold bench can run, and what each needs and touches; or describe one of them.
 
-    A test-time method wraps another, as WRAPPER+METHOD: homefold bench --methods t3a+vae.
+    A test-time method wraps another, as WRAPPER+METHOD, and a method's own settings follow its name:
+    homefold bench --methods t3a+vae jigen:weight=0.3,ordered=0.9
 
-    Example: homefold methods
+    Example: homefold methods jigen
     """
 
+    name: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]", help_behavior_hint="")] = ()
+    """Describe this method: its equation, its settings with their defaults, and where to look for better ones."""
     json: JsonFlag = False
     debug: DebugFlag = False
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Print the table."""
+    """Print the table, or what one method is."""
     options = parse(MethodsOptions, "methods", arguments)
+    if len(options.name) > 1:
+        raise ConfigError(f"homefold methods describes one method at a time; got {', '.join(options.name)}.")
+    if options.name:
+        return _describe(options.name[0], options.json)
     from homefold.methods import list_methods, wrapped_by_default  # imports torch, which --help does not need
 
     methods = list_methods()
@@ -43,6 +55,30 @@ def run(arguments: Sequence[str]) -> int:
     console = result_console()
     console.print(table)
     console.print(_about_wrapping(wrapped_by_default()))
+    return 0
+
+
+def _describe(name: str, json: bool) -> int:
+    from homefold.methods import find_method
+    from homefold.methods.settings import method_settings
+
+    method = find_method(name)
+    settings = method_settings(method)
+    now = method.settings()
+    if json:
+        found = [{**asdict(setting), "value": now[setting.name]} for setting in settings]
+        print_json({**asdict(method.info), "name": name, "description": getdoc(type(method)), "settings": found})
+        return 0
+    console = result_console()
+    info = method.info
+    console.print(f"{name}: {info.title} ({info.reference})\n\n{getdoc(type(method))}\n")
+    if not settings:
+        console.print("It has no settings of its own; what it trains with is changed by --set.")
+        return 0
+    table = result_table("setting", "value", "default", "where to look")
+    for setting in settings:
+        table.add_row(setting.name, str(now[setting.name]), str(setting.default), setting.search)
+    console.print(table)
     return 0
 
 

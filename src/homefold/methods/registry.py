@@ -1,4 +1,4 @@
-"""Methods by name; `wrapper+method` names a test-time method on top of another."""
+"""Methods by name; `wrapper+method` names a test-time method on top of another, `method:name=value` settings."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from homefold.methods.mmld import Mmld
 from homefold.methods.one_nn import OneNearestNeighbour
 from homefold.methods.rotation import Rotation
 from homefold.methods.rsc import RSC
+from homefold.methods.settings import with_settings
 from homefold.methods.shot_im import ShotIM
 from homefold.methods.t3a import T3A
 from homefold.methods.tent import Tent
@@ -66,24 +67,37 @@ def _claim(name: str) -> None:
         raise ValueError(f"a method called {name!r} is registered already")
     if "+" in name:
         raise ValueError(f"{name!r} has a plus in it, which joins a test-time method and the method it wraps")
+    if ":" in name:
+        raise ValueError(f"{name!r} has a colon in it, which stands before a method's settings")
 
 
 def find_method(name: str) -> Method:
     """The method called `name`, or a test-time method on top of another as `wrapper+method`.
 
+    Hyper-parameters of a method's own follow its name: `jigen:weight=0.3,ordered=0.9` or `tent:batch_size=32+vae`.
+
     >>> find_method("vae").info.title
     'Full method (VAE)'
+    >>> find_method("memo:copies=16+jigen:weight=0.3").base.weight
+    0.3
     """
     first, _, rest = name.partition("+")
-    if first in _wrappers:
-        wrapper = _wrappers[first]
-        return wrapper.wrap(find_method(rest or wrapper.default))
-    if name in _methods:
-        return _methods[name]
+    plain, colon, settings = first.partition(":")
+    if plain in _wrappers:
+        wrapper = _wrappers[plain]
+        method: Method = wrapper.wrap(find_method(rest or wrapper.default))
+    elif plain in _methods and not rest:
+        method = _methods[plain]
+    else:
+        raise _unknown(name if plain in _methods else plain)
+    return with_settings(method, settings) if colon else method
+
+
+def _unknown(name: str) -> ConfigError:
     known = [*_methods, *_wrappers]
     close = difflib.get_close_matches(name, known, n=1)
     hint = f" Did you mean {close[0]}?" if close else ""
-    raise ConfigError(f"there is no method {name!r}; choose among {', '.join(known)}.{hint}")
+    return ConfigError(f"there is no method {name!r}; choose among {', '.join(known)}.{hint}")
 
 
 def list_methods() -> tuple[MethodInfo, ...]:

@@ -55,8 +55,8 @@ _DEFAULT_BASES = {"ttt": "rotation"}
 def shown_name(method: str) -> str:
     """The method's name in tables; an unknown one is called by its key, a test-time method names what it wraps.
 
-    >>> shown_name("tent+vae")
-    'Tent on Full method, VAE'
+    >>> shown_name("tent+vae"), shown_name("jigen:weight=0.3")
+    ('Tent on Full method, VAE', 'JiGen (weight=0.3)')
     """
     return _name(method, 0)
 
@@ -69,11 +69,14 @@ def short_name(method: str) -> str:
 def _name(method: str, length: int) -> str:
     if method in METHODS:
         return METHODS[method][length]
-    wrapper, _, base = method.partition("+")
-    own = OTHERS.get(wrapper, wrapper)
+    own, _, base = method.partition("+")
+    own, colon, settings = own.partition(":")
+    shown = OTHERS.get(own) or (METHODS[own][length] if own in METHODS else own)
+    if colon:
+        shown += f" ({settings.replace(',', ', ')})"
     # Alone it would look like the 1-NN of the paper's ablation, which searches f's features.
-    base = base or ("deep-all" if method == "1-nn" else "")
-    return f"{own} on {_name(base, length)}" if base else own
+    base = base or ("deep-all" if own == "1-nn" else "")
+    return f"{shown} on {_name(base, length)}" if base else shown
 
 
 def in_order(methods: Iterable[str]) -> list[str]:
@@ -96,7 +99,8 @@ def control_of(method: str, present: Iterable[str]) -> str | None:
     >>> control_of("tent+vae", ["deep-all", "vae", "tent+vae"])
     'vae'
     """
-    base = method.partition("+")[2] or _DEFAULT_BASES.get(method, "")
+    own, _, base = method.partition("+")
+    base = base or _DEFAULT_BASES.get(own.partition(":")[0], "")
     wanted = ("without-projection", "deep-all") if method in FULL else (base, "deep-all")
     present = set(present)
     return next((name for name in wanted if name in present and name != method), None)
