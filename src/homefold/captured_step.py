@@ -126,7 +126,9 @@ class CapturedStep:
     def _fits(self, inputs: tuple[StepInput, ...]) -> bool:
         pairs = zip(self._inputs, inputs, strict=True)
         return all(
-            not isinstance(new, torch.Tensor) or (old is not None and old.shape == new.shape) for old, new in pairs
+            (old is None) == (new is None)
+            and (old is None or not isinstance(new, torch.Tensor) or old.shape == new.shape)
+            for old, new in pairs
         )
 
     def _take(self, inputs: tuple[StepInput, ...]) -> None:

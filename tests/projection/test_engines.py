@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +26,7 @@ from homefold.projection.fused import fused
 from homefold.projection.mlp import MLPGradient, mlp_decoder, mlp_loss_and_gradient
 from homefold.projection.search import Search
 from homefold.projection.streamed import streamed
-from homefold.projection.tensor_search import TensorSearch
+from homefold.projection.tensor_search import TensorSearch, _move
 
 KERNEL_TESTS = str(Path(__file__).with_name("kernel_in_the_interpreter.py"))
 
@@ -172,6 +174,52 @@ def test_the_projection_says_which_engine_ran(manifold):
     assert project(manifold, torch.ones(2, 24), ProjectionConfig(steps=1, engine="reference")).engine == "reference"
     nearest = fit_manifold(ManifoldConfig(kind="nearest"), torch.randn(9, 24), torch.randn(4, 24), seed=0, device="cpu")
     assert chosen_engine(ProjectionConfig(), nearest) == project(nearest, torch.ones(1, 24), ProjectionConfig()).engine
+
+
+@pytest.mark.parametrize("tile", [8, 16])
+def test_streamed_rows_have_the_same_bytes_in_any_order(tile):
+    # Enough rows and steps for a vectorised power to round differently at the end of a tensor.
+    torch.manual_seed(0)
+    decode = mlp(6, 24, 12)
+    targets, starts = torch.randn(60, 12), torch.randn(60, 5, 6)
+    config = ProjectionConfig(stop="plateau", steps=200, patience=40, tolerance=1e-6, tile=tile)
+    with torch.no_grad():
+        found = streamed(decode, targets, starts, config, tile)
+        order = torch.randperm(60)
+        permuted = streamed(decode, targets[order], starts[order], config, tile)
+    for name in ("latents", "steps", "before", "after"):
+        assert torch.equal(getattr(permuted, name), getattr(found, name)[order])
+
+
+def test_adams_correction_is_the_same_at_every_place():
+    config = ProjectionConfig(step="adam")
+    for rows in (40, 48, 80):
+        state = {name: torch.ones(rows) for name in ("faded_mean", "faded_square")}
+        state |= {name: torch.full((rows, 2), 0.3) for name in ("u", "mean", "square")}
+        for _ in range(60):
+            state |= _move(config, state, torch.full((rows, 2), 0.01))
+            assert all(len(value.unique(dim=0)) == 1 for value in state.values())
+
+
+def test_a_decoder_that_a_search_was_made_for_is_not_kept_alive():
+    decode = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh())
+    search = TensorSearch(decode, 4, ProjectionConfig(), torch.zeros(1), latent_dim=2, feature_dim=3)
+    watched = weakref.ref(decode)
+    del decode
+    gc.collect()
+    assert watched() is None
+    assert search.decoder is None
+
+
+@pytest.mark.parametrize("stop", ["fixed", "plateau"])
+def test_no_step_at_all_still_measures_where_it_is(stop):
+    random = torch.Generator().manual_seed(0)
+    z = torch.randn(3, 8, generator=random).repeat(20, 1) + 0.2 * torch.randn(60, 8, generator=random)
+    manifold = fit_manifold(ManifoldConfig(latent_dim=3, hidden=(16,), epochs=60), z[:50], z[50:], seed=0, device="cpu")
+    config = ProjectionConfig(steps=0, stop=stop, random_starts=3)
+    found, expected = (project(manifold, z[:7], replace(config, engine=engine)) for engine in ("batched", "reference"))
+    assert found.start.tolist() == expected.start.tolist()
+    torch.testing.assert_close(found.similarity_after, expected.similarity_after)
 
 
 def test_rows_that_stopped_make_room_for_others(manifold, monkeypatch):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -51,7 +53,7 @@ def test_tensors_of_every_shape_and_type_come_back_and_stay_as_they_are():
     found = []
     inputs = [torch.full((4, 8), float(i)) for i in range(6)]
     for z in inputs:
-        found.append(recorded_rows(manifold, z, rows, key="k", version="v", recorder=recorder))
+        found.append(recorded_rows(manifold, z, rows, key="k", recorder=recorder))
     assert recorder.replays == 3
     for z, (double, first, whole) in zip(inputs, found, strict=True):
         assert torch.equal(double, z * 2)
@@ -60,30 +62,52 @@ def test_tensors_of_every_shape_and_type_come_back_and_stay_as_they_are():
         assert whole.tolist() == [int(1000 * z[0, 1])] * 4
 
 
-def test_another_number_of_rows_other_settings_and_other_weights_record_anew():
+def test_other_rows_settings_switches_and_weights_record_anew():
     manifold, recorder = small_manifold(), CountingRecorder()
-    calls = []
 
-    def rows(given, z):
-        calls.append(len(z))
-        return (z,)
+    def call(z, key="k"):
+        (found,) = recorded_rows(manifold, z, lambda m, z: (m.decode(z[:, :3]),), key=key, recorder=recorder)
+        return found
 
-    version = object()
+    z = torch.ones(2, 8)
     for _ in range(5):
-        recorded_rows(manifold, torch.ones(2, 8), rows, key="k", version=version, recorder=recorder)
-    before = recorder.replays
-    for change in ({"z": torch.ones(3, 8)}, {"key": "other"}, {"version": object()}):
-        given = {"z": torch.ones(2, 8), "key": "k", "version": version, "recorder": recorder, **change}
-        z = given.pop("z")
-        recorded_rows(manifold, z, rows, **given)
-    assert before == 2
-    assert recorder.replays == before
+        call(z)
+    assert recorder.replays == 2
+    call(torch.ones(3, 8))
+    call(z, key="other")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        call(z)
+    assert recorder.replays == 2
+    call(z)
+    assert recorder.replays == 3
+    with torch.no_grad():
+        next(manifold.decoder.parameters()).mul_(2)
+    assert torch.equal(call(z), manifold.decode(z[:, :3]))
+    assert recorder.replays == 3
+
+
+def test_threads_that_share_a_recording_get_their_own_answers():
+    manifold, recorder = small_manifold(), CountingRecorder()
+
+    def double(number):
+        z = torch.full((2, 8), float(number))
+        (found,) = recorded_rows(manifold, z, lambda m, z: (z + z,), key="k", recorder=recorder)
+        return torch.equal(found, z + z)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            right = list(pool.map(double, range(600)))
+    finally:
+        sys.setswitchinterval(before)
+    assert all(right)
 
 
 def test_a_recording_does_not_keep_its_manifold_alive():
     manifold, recorder = small_manifold(), CountingRecorder()
     for _ in range(5):
-        recorded_rows(manifold, torch.ones(2, 8), lambda m, z: (z,), key="k", version=None, recorder=recorder)
+        recorded_rows(manifold, torch.ones(2, 8), lambda m, z: (z,), key="k", recorder=recorder)
     watched = weakref.ref(manifold)
     del manifold
     gc.collect()
@@ -94,7 +118,7 @@ def test_only_the_last_used_are_kept():
     manifold, recorder = small_manifold(), CountingRecorder()
 
     def call(rows):
-        recorded_rows(manifold, torch.ones(rows, 8), lambda m, z: (z,), key="k", version=None, recorder=recorder)
+        recorded_rows(manifold, torch.ones(rows, 8), lambda m, z: (z,), key="k", recorder=recorder)
 
     for _ in range(4):
         call(1)

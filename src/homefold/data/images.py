@@ -236,28 +236,33 @@ def _without_the_lock(image: Image.Image, file: BinaryIO) -> Image.Image | None:
         return None
     try:
         pixels = decode(content)
-    except RuntimeError:
+    # What is wrong with the file, Pillow says in its own words.
+    except Exception:
         return None
     return Image.fromarray(pixels) if pixels.shape == (image.height, image.width, 3) else None
 
 
 @cache
 def _jpeg_decoder() -> Callable[[bytes], np.ndarray] | None:
-    """torchvision's decoder, which uses the same library with the same settings; None where it was built without."""
-    import torch
-    from torchvision.io import ImageReadMode, decode_jpeg
-
-    def decode(content: bytes) -> np.ndarray:
-        given = torch.frombuffer(bytearray(content), dtype=torch.uint8)
-        return decode_jpeg(given, mode=ImageReadMode.RGB).permute(1, 2, 0).numpy()
-
-    tried = io.BytesIO()
-    Image.new("RGB", (8, 8)).save(tried, "JPEG")
+    """torchvision's decoder; None where it was built without one, or where it does not give Pillow's bytes."""
     try:
-        decode(tried.getvalue())
-    except RuntimeError:
+        import torch
+        import torchvision.io
+
+        decode_jpeg, rgb = torch.ops.image.decode_jpeg, torchvision.io.ImageReadMode.RGB.value
+
+        def decode(content: bytes) -> np.ndarray:
+            given = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+            pixels: np.ndarray = decode_jpeg(given, rgb, False).permute(1, 2, 0).numpy()
+            return pixels
+
+        tried = io.BytesIO()
+        noise = np.random.default_rng(0).integers(0, 256, (37, 53, 3), dtype=np.uint8)
+        Image.fromarray(noise).save(tried, "JPEG", quality=80)
+        same = np.array_equal(decode(tried.getvalue()), np.asarray(Image.open(tried).convert("RGB")))
+    except Exception:
         return None
-    return decode
+    return decode if same else None
 
 
 def _orientation(image: Image.Image) -> int:

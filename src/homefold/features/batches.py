@@ -40,6 +40,7 @@ class ImageStore:
         self.device = device
         self.resident = _fits(tensor, device) if resident is None else resident
         self._bytes = tensor.to(device) if self.resident else tensor
+        self._fetch: _Fetch | None = None
 
     def __len__(self) -> int:
         return len(self._bytes)
@@ -66,7 +67,8 @@ class ImageStore:
         if self.resident:
             yield from (self._bytes[indices] for indices in order.to(self.device))
             return
-        fetch = _Fetch(self._bytes, self.device)
+        # One for all epochs: another stream would have memory of its own.
+        self._fetch = fetch = self._fetch or _Fetch(self._bytes, self.device)
         ahead: deque[Future[_Fetched]] = deque()
         reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="homefold-batches")
         try:

@@ -14,15 +14,15 @@ from homefold.tiles import apply_in_tiles, steady_tile
 __all__ = ["extract_features", "image_tile"]
 
 _TILE_PIXELS = 32 * 32 * 32
-_LARGEST_TILE = 32
+_SMALLEST_TILE, _LARGEST_TILE = 4, 32
 _TILE_ON_ACCELERATOR = 64
 
 
 def image_tile(image_size: tuple[int, int], device: torch.device) -> int:
-    """Images computed together: on a CPU one large image alone costs no more than in a batch, small ones do."""
+    """Images computed together: enough to use the device, few enough that one alone does not cost many times more."""
     if device.type != "cpu":
         return _TILE_ON_ACCELERATOR
-    return max(1, min(_LARGEST_TILE, _TILE_PIXELS // (image_size[0] * image_size[1])))
+    return max(_SMALLEST_TILE, min(_LARGEST_TILE, _TILE_PIXELS // (image_size[0] * image_size[1])))
 
 
 def extract_features(net: nn.Module, images: np.ndarray, device: torch.device) -> torch.Tensor:

@@ -17,11 +17,12 @@ __all__ = ["RSC", "dominant_mask", "most_shaken"]
 
 @dataclass(frozen=True)
 class RSC(LearnerMethod):
-    """L = CE(h(z ⊙ m), y), with m = 0 where g = ∂ h_y(z) / ∂z is among the largest p of its kind, else 1.
+    """L = CE(h(z ⊙ m), y), with m = 0 where z speaks for y among the largest p of its kind, else 1.
 
-    z is the network's last feature map and h what follows it. In each step a coin decides whether places (g averaged
-    over channels) or channels (g averaged over places) are muted. Only the share b of the batch whose true class loses
-    most probability is muted at all, as the authors do it; the others pass unchanged.
+    z is the network's last feature map and h what follows it. With w the gradient ∂ h_y(z) / ∂z averaged over places, a
+    channel speaks by w and a place by Σ_channels w z; in each step a coin decides whether channels or places are muted.
+    (The paper's text has the gradient averaged over channels for places, which is the same at every place wherever h
+    pools.) Only the share b of the batch whose true class loses most probability is muted; the others pass unchanged.
 
     Null setting: `batch_share` 0. Cost of a step: that of Deep All, and three passes through pooling and head alone.
     """
@@ -72,24 +73,26 @@ class _RSCLearner(Learner):
         (gradient,) = torch.autograd.grad(logits.gather(1, labels[:, None]).sum(), leaf)
         # Drawn on the CPU: to ask the device would make it wait.
         spatial = float(torch.rand(())) < self.settings.spatial_share
-        mask = dominant_mask(gradient, self.settings.drop, spatial=spatial)
+        mask = dominant_mask(leaf.detach(), gradient, self.settings.drop, spatial=spatial)
         muted = self._logits_of(leaf.detach() * mask).detach()
         shaken = most_shaken(logits.detach(), muted, labels, self.settings.batch_share)
         return torch.where(shaken[:, None, None, None], mask, 1)
 
 
-def dominant_mask(gradient: torch.Tensor, drop: float, *, spatial: bool) -> torch.Tensor:
-    """Zeros at the share `drop` of places, or of channels, with the largest mean gradient, ones elsewhere.
+def dominant_mask(last: torch.Tensor, gradient: torch.Tensor, drop: float, *, spatial: bool) -> torch.Tensor:
+    """Zeros at the share `drop` of places, or of channels, that speak loudest for the class, ones elsewhere.
 
     Args:
-        gradient: `(n, c, h, w)`.
+        last: `(n, c, h, w)` the map.
+        gradient: of the class's logit by it.
         drop: rounded down to whole places or channels.
         spatial: mute places, giving `(n, 1, h, w)`; else channels, giving `(n, c, 1, 1)`.
     """
-    mean = gradient.mean(dim=1, keepdim=True) if spatial else gradient.mean(dim=(2, 3), keepdim=True)
-    flat = mean.flatten(1)
+    weight = gradient.mean(dim=(2, 3), keepdim=True)
+    voice = (weight * last).sum(dim=1, keepdim=True) if spatial else weight
+    flat = voice.flatten(1)
     largest = flat.topk(int(drop * flat.shape[1]), dim=1).indices
-    return torch.ones_like(flat).scatter(1, largest, 0).view_as(mean)
+    return torch.ones_like(flat).scatter(1, largest, 0).view_as(voice)
 
 
 def most_shaken(before: torch.Tensor, after: torch.Tensor, labels: torch.Tensor, share: float) -> torch.Tensor:

@@ -71,9 +71,10 @@ def compiled(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, confi
     rows = starts.reshape(n * s, k)
     with torch.no_grad(), _matmul_precision(config.resolved_precision):
         search = _recorded(decode, targets, starts, config)
-        search.reset(targets, rows)
-        before = search.loss(rows)
-        search.run(graphs=True)
-        chosen, steps = search.result()
-        after = search.loss(chosen)
+        with search.lock:
+            search.reset(targets, rows)
+            before = search.loss(rows)
+            search.run(graphs=True)
+            chosen, steps = search.result()
+            after = search.loss(chosen)
     return Search(chosen.view(n, s, k), steps.view(n, s), before.view(n, s), after.view(n, s))

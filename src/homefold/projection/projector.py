@@ -14,7 +14,6 @@ from homefold.manifold import Manifold
 from homefold.progress import ProgressReporter, SilentReporter
 from homefold.projection.config import ProjectionConfig
 from homefold.projection.engines import ENGINES, choose_engine, gradient_function
-from homefold.projection.mlp import mlp_decoder
 from homefold.projection.objective import cosine_distance
 from homefold.projection.recorded import RowTensors, recorded_rows
 from homefold.projection.search import Decoder, Search
@@ -133,7 +132,7 @@ def project(
     parts = []
     with torch.no_grad(), one_thread(z.device), reporter.task("Projection", total=len(z)) as bar:
         size = _tile(manifold, config, z.device)
-        if len(z) and config.stop == "plateau" and chosen_engine(config, manifold) == "batched":
+        if len(z) and config.steps and config.stop == "plateau" and chosen_engine(config, manifold) == "batched":
             found = _stream(manifold, z, size, config, seed)
             bar.advance(len(z))
             return found
@@ -158,8 +157,7 @@ def _project_rows(manifold: Manifold, z: torch.Tensor, size: int, config: Projec
         found = project_rows(manifold, z)
         return tuple(getattr(found, name) for name in _TENSORS)
 
-    key, version = (config, seed, size), mlp_decoder(_decoder(manifold))
-    found = recorded_rows(manifold, z, tensors, key=key, version=version, recorder=recorder)
+    found = recorded_rows(manifold, z, tensors, key=(config, seed, size), recorder=recorder)
     named: dict[str, Any] = dict(zip(_TENSORS, found, strict=True))
     return Projection(**named, start_names=start_names(config, manifold), engine=engine)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from threading import Lock
 from weakref import WeakKeyDictionary, ref
 
 import torch
@@ -48,7 +49,7 @@ class _Recording:
 
     Args:
         manifold: held weakly, so that a recording does not keep it alive.
-        version: what must be the same object for the recording to be of use.
+        version: what must not have changed for the recording to be of use.
         function: what is recorded.
         recorder: records.
     """
@@ -58,9 +59,12 @@ class _Recording:
         self._manifold, self._function = ref(manifold), function
         self._layout: _Layout | None = None
         self._step = CapturedStep(self._joined, manifold.bank_features.device, recorder)
+        # Inputs and results lie in the same memory for every call.
+        self._lock = Lock()
 
     def __call__(self, z: torch.Tensor) -> RowTensors:
-        joined = self._step(z).clone()
+        with self._lock:
+            joined = self._step(z).clone()
         assert self._layout is not None
         return self._layout.apart(joined)
 
@@ -76,26 +80,37 @@ class _Recording:
 _MOST_KEPT = 4
 
 _known: WeakKeyDictionary[Manifold, dict[Hashable, _Recording]] = WeakKeyDictionary()
+_choosing = Lock()
 
 
 def recorded_rows(
-    manifold: Manifold, z: torch.Tensor, function: RowsFunction, *, key: Hashable, version: object, recorder: Recorder
+    manifold: Manifold, z: torch.Tensor, function: RowsFunction, *, key: Hashable, recorder: Recorder
 ) -> RowTensors:
     """`function(manifold, z)`, from the fourth call on by a recording of it; the last used recordings are kept.
+
+    A manifold whose weights changed or were moved is recorded anew.
 
     Args:
         manifold: what the function works with.
         z: `(n, d)`.
         function: must do the same whatever the values.
         key: the settings on which the function depends.
-        version: the form of the manifold's weights that the function uses; another object records anew.
         recorder: of the device.
     """
-    recordings = _known.setdefault(manifold, {})
-    known = recordings.pop((key, len(z)), None)
-    if known is None or known.version is not version:
-        known = _Recording(manifold, version, function, recorder)
-    recordings[key, len(z)] = known
-    if len(recordings) > _MOST_KEPT:
-        del recordings[next(iter(recordings))]
+    place = (key, len(z), *_modes(z.device))
+    version = tuple((x.data_ptr(), x._version, x.shape) for x in (*manifold.parameters(), *manifold.buffers()))
+    with _choosing:
+        recordings = _known.setdefault(manifold, {})
+        known = recordings.pop(place, None)
+        if known is None or known.version != version:
+            known = _Recording(manifold, version, function, recorder)
+        recordings[place] = known
+        if len(recordings) > _MOST_KEPT:
+            del recordings[next(iter(recordings))]
     return known(z)
+
+
+def _modes(device: torch.device) -> tuple[Hashable, ...]:
+    """Switches of torch's that a recording keeps as they were."""
+    autocast = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None
+    return autocast, torch.get_float32_matmul_precision(), torch.are_deterministic_algorithms_enabled()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import torch
 
@@ -50,7 +50,10 @@ def starting_latents(config: ProjectionConfig, manifold: Manifold, targets: torc
     return torch.cat(parts, dim=1)
 
 
-@lru_cache(maxsize=64)
+@cache
 def _random_starts(count: int, latent_dim: int, seed: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """`(count, latent_dim)`, drawn on the CPU so that they are the same on every device; remembered there."""
+    """`(count, latent_dim)`, drawn on the CPU so that they are the same on every device.
+
+    Remembered for good: a recorded search reads them where they lie.
+    """
     return torch.randn(count, latent_dim, generator=generator(seed, "starts")).to(device, dtype)

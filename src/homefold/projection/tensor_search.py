@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from threading import Lock
+from weakref import ref
 
 import torch
+from torch import nn
 
 from homefold.projection.config import ProjectionConfig
 from homefold.projection.mlp import MLPDecoder, mlp_decoder, mlp_loss_and_gradient
@@ -25,12 +28,20 @@ _BLOCK = 50
 _WARM_UP = 3
 
 
-def _autograd_measure(decode: Decoder, u: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    with torch.enable_grad():
-        u = u.detach().requires_grad_()
-        loss = cosine_distance(decode(u), targets)
-        (gradient,) = torch.autograd.grad(loss.sum(), u)
-    return loss.detach(), gradient
+def _autograd_measure(decode: Decoder) -> Measure:
+    """L_S and its gradient by autograd. A module is held weakly: what is remembered with it must not keep it alive."""
+    held = ref(decode) if isinstance(decode, nn.Module) else (lambda: decode)
+
+    def measure(u: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        decoder = held()
+        assert decoder is not None
+        with torch.enable_grad():
+            u = u.detach().requires_grad_()
+            loss = cosine_distance(decoder(u), targets)
+            (gradient,) = torch.autograd.grad(loss.sum(), u)
+        return loss.detach(), gradient
+
+    return measure
 
 
 def _move(config: ProjectionConfig, state: State, gradient: torch.Tensor) -> State:
@@ -45,9 +56,11 @@ def _move(config: ProjectionConfig, state: State, gradient: torch.Tensor) -> Sta
         return {"u": u - config.rate * (relative + config.momentum * velocity), "mean": velocity}
     mean = 0.9 * state["mean"] + 0.1 * gradient
     square = 0.999 * state["square"] + 0.001 * gradient.square()
-    count = state["count"][:, None] + 1
-    scale = (square / (1 - 0.999**count)).sqrt() + 1e-8
-    return {"u": u - (config.rate / (1 - 0.9**count)) * mean / scale, "mean": mean, "square": square}
+    # Products, not powers: a power may round differently from one place of a tensor to another.
+    faded_mean, faded_square = 0.9 * state["faded_mean"], 0.999 * state["faded_square"]
+    scale = (square / (1 - faded_square)[:, None]).sqrt() + 1e-8
+    moved = u - (config.rate / (1 - faded_mean))[:, None] * mean / scale
+    return {"u": moved, "mean": mean, "square": square, "faded_mean": faded_mean, "faded_square": faded_square}
 
 
 def running(config: ProjectionConfig, state: State) -> torch.Tensor:
@@ -134,7 +147,7 @@ class TensorSearch:
             self.measure: Measure = partial(mlp_loss_and_gradient, self.decoder)
             self.targets: tuple[torch.Tensor, ...] = (zeros(rows, self.decoder.widths[-1]), zeros(rows))
         else:
-            self.measure = partial(_autograd_measure, decode)
+            self.measure = _autograd_measure(decode)
             self.targets = (zeros(rows, feature_dim),)
         self.advance: Callable[[State, tuple[torch.Tensor, ...]], State] = partial(_advance, self.measure, config)
         if compile and self.decoder is not None:
@@ -143,7 +156,7 @@ class TensorSearch:
         if config.step != "gradient":
             self.state["mean"] = zeros(rows, latent_dim)
         if config.step == "adam":
-            self.state["square"] = zeros(rows, latent_dim)
+            self.state |= {"square": zeros(rows, latent_dim), "faded_mean": zeros(rows), "faded_square": zeros(rows)}
         if config.stop != "fixed":
             self.state |= {name: zeros(rows) for name in ("best", "newer")}
             self.state |= {"chosen": zeros(rows, latent_dim), "taken": zeros(rows).long()}
@@ -152,6 +165,8 @@ class TensorSearch:
         if config.stop == "elbow":
             self.state |= {"older": zeros(rows), "losses": zeros(config.window, rows)}
             self.state["latents"] = zeros(config.window // 2 + 2, rows, latent_dim)
+        self.lock = Lock()
+        """For whoever shares a search among threads."""
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
 
     def reset(self, targets: torch.Tensor, starts: torch.Tensor) -> None:
@@ -169,6 +184,7 @@ class TensorSearch:
         for held, term in zip(self.targets, terms, strict=True):
             held[slots] = term
         begin: dict[str, torch.Tensor | float] = {"u": starts, "chosen": starts, "best": -torch.inf, "taken": 1}
+        begin |= {"faded_mean": 1, "faded_square": 1}
         if self.config.stop == "plateau":
             begin |= {"best": torch.inf, "newer": torch.inf, "taken": 0}
         for name, value in self.state.items():
