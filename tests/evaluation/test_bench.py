@@ -420,9 +420,12 @@ class TestWhatMakesNoSense:
             make_plan(Planner(tiny(), smaller))
 
 
-def test_a_warm_up_changes_no_answer(tiny, tiny_digits):
+@pytest.mark.parametrize(
+    "method", ["vae", "tent:batch_size=8,learning_rate=0.01", "t3a:batch_size=8", "shot-im:epochs=1"]
+)
+def test_a_warm_up_changes_no_answer(tiny, tiny_digits, method):
     def answers(out, images):
-        planner = Planner(tiny(methods=("vae",), out=out), tiny_digits)
+        planner = Planner(tiny(methods=(method,), out=out), tiny_digits)
         executor = Executor(planner)
         executor.warm_up_images = images
         ((_, record),) = executor.do_unit(planner.units()[0])
@@ -431,8 +434,9 @@ def test_a_warm_up_changes_no_answer(tiny, tiny_digits):
     (cold, before), (warm, after) = answers(tiny().out / "cold", 0), answers(tiny().out / "warm", 5)
     assert (cold.run, cold.accuracy) == (warm.run, warm.accuracy)
     assert before["probabilities"].tobytes() == after["probabilities"].tobytes()
-    extracted = [len(list((tiny().out / name).glob("stages/features-*/images-*"))) for name in ("cold", "warm")]
-    assert extracted == [1, 2]
+    if method == "vae":
+        extracted = [len(list((tiny().out / name).glob("stages/features-*/images-*"))) for name in ("cold", "warm")]
+        assert extracted == [1, 2]
 
 
 def test_the_benchmark_trains_what_the_estimator_trains(tiny, tiny_digits):

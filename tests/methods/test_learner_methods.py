@@ -42,6 +42,14 @@ def test_at_its_null_setting_its_loss_is_that_of_deep_all(method, build, batch):
 
 
 @every_method
+def test_its_docstring_says_what_switches_it_off_and_what_it_costs(method):
+    text = type(method).__doc__
+    assert "Null setting:" in text
+    assert "Cost of a step:" in text
+    assert all(f"`{name}`" in text for name in method.null)
+
+
+@every_method
 def test_at_its_null_setting_the_network_learns_what_deep_all_does(method, build, batch):
     null = build(replace(method, **method.null))
     gradients = []

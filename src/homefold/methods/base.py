@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
@@ -12,6 +13,7 @@ from torch import nn
 
 from homefold.config import HomefoldConfig
 from homefold.data.dataset import DomainDataset
+from homefold.errors import ConfigError
 from homefold.evaluation.stage_store import Stage, StageId, StageStore
 from homefold.predictions import Predictions
 from homefold.progress import ProgressReporter, SilentReporter
@@ -227,6 +229,9 @@ class TestTimeMethod(Method):
 
     base: Method
 
+    def __post_init__(self) -> None:
+        require_numbers(self)
+
     @abstractmethod
     def wrap(self, trained: TrainedMethod, task: TrainingTask) -> TrainedMethod:
         """The trained method with the other way to answer."""
@@ -243,6 +248,17 @@ class TestTimeMethod(Method):
     def settings(self) -> dict[str, Any]:
         own = {name: value for name, value in super().settings().items() if name != "base"}
         return {**own, "base": self.base.info.name, "base_settings": self.base.settings()}
+
+
+def require_numbers(method: Method) -> None:
+    """Refuse settings of a method's own that are negative, infinite, no number, or above what has a meaning."""
+    for item in fields(method):  # type: ignore[arg-type]
+        value, most = getattr(method, item.name), item.metadata.get("most", math.inf)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        if not 0 <= value <= most or math.isinf(value):
+            allowed = f"a number from 0 to {most:g}" if most < math.inf else "zero or a positive number"
+            raise ConfigError(f"{item.name} of {method.info.name.partition('+')[0]} must be {allowed}; got {value}.")
 
 
 def plain_predictions(class_names: tuple[str, ...], probabilities: np.ndarray) -> Predictions:

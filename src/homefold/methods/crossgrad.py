@@ -23,8 +23,9 @@ class CrossGrad(LearnerMethod):
 
     J_l and J_d are the cross entropies of the label net and of a domain net of the same form;
     x_d = x + ε_l ∇_x J_d(x, d) is the image moved where its domain is less certain, and x_l = x + ε_d ∇_x J_l(x, y)
-    where its label is. The moved images are constants. Gradients are those of an image's own loss, cut to ±`clip`.
-    The paper also feeds the domain net's features to the label net; here, as in later comparisons, the nets are apart.
+    where its label is. The moved images are constants. Gradients are those of an image's own loss (but for batch
+    normalisation, which lets the others of the batch in), cut to ±`clip`. The paper also feeds the domain net's
+    features to the label net; here, as in later comparisons, the nets are apart.
 
     Null setting: `label_share` 0, where the domain net has no use and is not trained. Cost of a step: about five times
     that of Deep All (two networks, two passes each, and two gradients of the input).

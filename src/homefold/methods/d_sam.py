@@ -28,6 +28,8 @@ class DSam(LearnerMethod):
     s(x) are the maps of the stages of one backbone, which all domains train; A_d, one for each source domain, takes
     the place of the layers after the backbone (`AggregationModule`), and only images of its domain train it; the
     statistics of its batch norm are of all images.
+
+    Null setting: `width` 0. Cost of a step: that of Deep All and a module for each domain.
     """
 
     about = MethodInfo(

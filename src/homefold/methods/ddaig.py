@@ -27,6 +27,9 @@ class Ddaig(LearnerMethod):
     The label classifier f minimises (1 - α) CE(f(x), y) + α CE(f(x'), y); the domain classifier h, a network like f,
     minimises CE(h(x), d); T minimises CE(f(x'), y) - CE(h(x'), d) with f and h held fixed. All three step at once
     here, where the paper lets T step first.
+
+    Null setting: `share` 0, where neither h nor T is trained. Cost of a step: several times that of Deep All (f and h
+    on two images each, and T at the size of the images).
     """
 
     about = MethodInfo(

@@ -10,10 +10,9 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from homefold.config import HomefoldConfig
-from homefold.errors import ConfigError
 from homefold.evaluation.stage_store import StageId
 from homefold.features.network import FeatureNet
-from homefold.methods.base import Method, MethodInfo, TaskKey, TrainingTask
+from homefold.methods.base import Method, MethodInfo, TaskKey, TrainingTask, require_numbers
 from homefold.methods.deep_all import deep_all_config
 from homefold.methods.learner import Learner, LearningTask
 from homefold.methods.learner_stage import LearnerRecipe, LearnerStage, learner_id, train_learner_stage
@@ -73,13 +72,7 @@ class LearnerMethod(Method):
     """The settings at which its loss is Deep All's."""
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            value, most = getattr(self, item.name), item.metadata.get("most", math.inf)
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                continue
-            if not 0 <= value <= most or math.isinf(value):
-                allowed = f"a number from 0 to {most:g}" if most < math.inf else "zero or a positive number"
-                raise ConfigError(f"{item.name} of {self.info.name} must be {allowed}; got {value}.")
+        require_numbers(self)
 
     @abstractmethod
     def learner(self, net: FeatureNet, task: LearningTask) -> Learner:

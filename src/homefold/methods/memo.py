@@ -34,6 +34,7 @@ class Memo(TestTimeMethod):
     """Steps for each image."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.learning_rate < 0 or self.copies < 1 or self.steps < 0:
             raise ConfigError(
                 f"memo needs a learning_rate and steps from 0 and copies from 1; got {self.learning_rate}, "

@@ -31,7 +31,9 @@ class MmdAae(LearnerMethod):
     is the game that draws the codes to the prior; both sides step at once, and the codes climb E log D(h) instead of
     descending J, which runs away at this package's learning rates (`prior_game`). The weights and the kernels' widths
     are this package's own choice, and one linear layer W stands on the code, as in all methods here, where the paper
-    has two layers.
+    has two layers. In the reconstruction z is held constant: features must not shrink to be easier to rebuild.
+
+    Null setting: `code_dim`, `discrepancy`, `reconstruction` and `prior` 0. Cost of a step: that of Deep All.
     """
 
     about = MethodInfo(

@@ -33,6 +33,9 @@ class Mmld(LearnerMethod):
     minimises its cross entropy at full weight, and sees z standardised. H is the entropy of the answers. In the paper
     λ rises to 1, which makes the features of a network that starts from scratch collapse at this package's learning
     rates: here to less.
+
+    Null setting: `adversary` 0 and `entropy` 0. Cost of a step: that of Deep All; before an epoch all images pass the
+    network once more and are clustered.
     """
 
     about = MethodInfo(
@@ -52,7 +55,7 @@ class Mmld(LearnerMethod):
     entropy: float = tunable(0.1, 0.01, 1, log=True)
     """What λ of the entropy rises to."""
     clusters: int = tunable(0, choices=(0, 2, 3, 4))
-    """How many pseudo-domains; 0 for as many as there are source domains."""
+    """How many pseudo-domains; 0 for as many as there are source domains, and at least two."""
     every: int = tunable(1, choices=(1, 2, 5))
     """Epochs from one clustering to the next."""
     hidden: int = tunable(256, choices=(128, 256, 1024))

@@ -36,6 +36,7 @@ class OneNearestNeighbour(TestTimeMethod):
     """s: weight of the neighbour's label; the rest is the wrapped classifier's."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 <= self.share <= 1:
             raise ConfigError(f"share is the neighbour's part in the answer, 0 to 1; got {self.share}.")
 

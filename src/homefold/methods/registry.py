@@ -85,7 +85,10 @@ def find_method(name: str) -> Method:
     plain, colon, settings = first.partition(":")
     if plain in _wrappers:
         wrapper = _wrappers[plain]
-        method: Method = wrapper.wrap(find_method(rest or wrapper.default))
+        base = find_method(rest or wrapper.default)
+        if isinstance(base, TestTimeMethod):
+            raise ConfigError(f"{plain} wraps a training-time method, and {rest} is a test-time method itself.")
+        method: Method = wrapper.wrap(base)
     elif plain in _methods and not rest:
         method = _methods[plain]
     else:

@@ -38,9 +38,9 @@ class Rotation(LearnerMethod):
 
     The joint training of test-time training, which wraps it by default; by itself it is the control without the
     updates at test time. The paper's h branches off before the last stages of the network; here it shares z, so that
-    any network will do.
+    any network will do. Upright and turned images pass in turn, and batch normalisation keeps statistics of both.
 
-    Null setting: weight 0.
+    Null setting: `weight` 0. Cost of a step: twice that of Deep All.
     """
 
     about = MethodInfo(

@@ -38,7 +38,8 @@ class ShotIM(TestTimeMethod):
     SGD with Nesterov momentum 0.9 and weight decay 1e-3, at the rate η (1 + 10 t)^−0.75 where t runs from 0 to 1. The
     network is in training mode meanwhile, so that batch normalisation learns the target's statistics; images are
     varied as in training. All images are answered after all of the adaptation. The source training is the wrapped
-    method's: the paper adds label smoothing and weight normalisation to its own.
+    method's: the paper adds label smoothing and weight normalisation to its own. All of f has one rate, where the paper
+    trains a new bottleneck faster than the pretrained rest.
 
     Null setting: epochs 0.
     """
@@ -53,6 +54,7 @@ class ShotIM(TestTimeMethod):
     """Weight of H(p̄)."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.epochs < 0 or self.learning_rate < 0 or self.batch_size < 1:
             raise ConfigError(
                 f"shot-im needs epochs and a learning_rate from 0 and a batch_size from 1; got {self.epochs}, "

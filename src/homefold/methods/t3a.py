@@ -25,7 +25,8 @@ class T3A(TestTimeMethod):
 
     S_k starts as {ω_k / ‖ω_k‖} with ω_k the layer's weights of class k. Each target feature joins, divided by its
     length, the set of the class that the layer itself answers; of each set the M supports with the lowest entropy of
-    the layer's answer stay. A batch joins before it is answered. The layer's bias serves for joining only.
+    the layer's answer stay. A batch joins before it is answered. The layer's bias serves for joining only. Means
+    are not divided by their length.
 
     Null setting: supports 0 keeps the layer.
     """
@@ -36,6 +37,7 @@ class T3A(TestTimeMethod):
     """Target images that arrive together."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.supports < 0 or self.batch_size < 1:
             raise ConfigError(
                 f"t3a keeps supports from 0 and takes batches from 1; got {self.supports} and {self.batch_size}."

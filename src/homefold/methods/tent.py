@@ -39,6 +39,7 @@ class Tent(TestTimeMethod):
     """Normalise by the batch's own mean and variance, or by those of the training."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_choices(self)
         if self.learning_rate < 0 or self.batch_size < 1:
             raise ConfigError(

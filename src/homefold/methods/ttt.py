@@ -48,6 +48,7 @@ class TestTimeTraining(TestTimeMethod):
     """Varied copies of the image, new ones in every step; times four turns."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.learning_rate < 0 or self.steps < 0 or self.copies < 1:
             raise ConfigError(
                 f"ttt needs a learning_rate and steps from 0 and copies from 1; got {self.learning_rate}, "

@@ -110,6 +110,9 @@ class Wrapped(TrainedMethod):
         return self.trained.stages
 
     def answer(self, images: ImageSet) -> Answers:
+        if not len(images.pixels):
+            nothing = np.empty((0, len(self.task.source.class_names)), dtype=np.float32)
+            return Answers(plain_predictions(self.task.source.class_names, nothing), 0.0, None)
         began = time.perf_counter()
         z, probabilities = self.respond(images.pixels)
         found = probabilities.cpu().numpy()

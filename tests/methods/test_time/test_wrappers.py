@@ -56,6 +56,31 @@ def test_at_its_null_setting_it_answers_as_the_wrapped_model_does(name, finished
     assert np.abs(ask(active, scan) - expected).max() > 1e-3
 
 
+@pytest.mark.parametrize("base", ["mmd-aae", "d-sam"])
+def test_networks_whose_answer_is_put_together_can_be_wrapped_by_all(base, finished, scan):
+    trained = finished(base, features__epochs=1)
+    expected = ask(trained.trained, scan)
+    for name in FAST:
+        assert ask(trained.wrapped_by(name, **{**FAST[name], **NULL[name]}), scan) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_no_image_has_no_answer(name, finished, scan):
+    wrapped = finished(BASE[name]).wrapped_by(name, **FAST[name])
+    assert ask(wrapped, scan.subset(np.array([], dtype=np.int64))).shape == (0, 3)
+
+
+@pytest.mark.parametrize("name", ["tent:learning_rate=nan", "memo:learning_rate=inf", "shot-im:diversity=-5"])
+def test_settings_that_are_no_numbers_are_refused(name):
+    with pytest.raises(ConfigError, match="must be zero or a positive number; got"):
+        find_method(name)
+
+
+def test_a_test_time_method_wraps_no_other():
+    with pytest.raises(ConfigError, match="t3a wraps a training-time method, and tent is a test-time method itself"):
+        find_method("t3a+tent")
+
+
 @pytest.mark.parametrize("name", FAST)
 def test_it_leaves_the_wrapped_model_as_it_was(name, finished, scan):
     base = finished(BASE[name])
@@ -133,12 +158,12 @@ def test_a_method_without_a_network_cannot_be_wrapped(name, toy):
     ("name", "settings", "words"),
     [
         ("1-nn", {"share": 1.5}, "0 to 1; got 1.5"),
-        ("t3a", {"supports": -1}, "supports from 0"),
+        ("t3a", {"supports": -1}, "supports of t3a must be zero or a positive number"),
         ("tent", {"statistics": "target"}, "one of batch, source"),
         ("tent", {"batch_size": 0}, "batch_size from 1"),
         ("ttt", {"copies": 0}, "copies from 1"),
-        ("shot-im", {"epochs": -1}, "epochs and a learning_rate from 0"),
-        ("memo", {"learning_rate": -0.1}, "learning_rate and steps from 0"),
+        ("shot-im", {"epochs": -1}, "epochs of shot-im must be zero or a positive number"),
+        ("memo", {"learning_rate": -0.1}, "learning_rate of memo must be zero or a positive number"),
     ],
 )
 def test_a_setting_out_of_range_gets_a_sentence(name, settings, words, toy):
