@@ -66,6 +66,8 @@ def answer(arguments: argparse.Namespace) -> None:
         preset=arguments.preset,
         weights=arguments.weights,
         backbones=tuple(arguments.backbone),
+        targets=tuple(arguments.targets),
+        device=arguments.device,
         settings=tuple(arguments.settings),
     )
     planner = Planner(options)
@@ -179,6 +181,8 @@ def main() -> None:
     first.add_argument("--preset", default="default")
     first.add_argument("--weights", default="")
     first.add_argument("--backbone", nargs="*", default=[], help="by default the suite's")
+    first.add_argument("--targets", nargs="*", default=[], help="by default all")
+    first.add_argument("--device", default="auto")
     first.add_argument("--settings", nargs="*", default=[])
     first.add_argument("--out", type=Path, required=True)
     first.set_defaults(do=answer)

@@ -46,6 +46,16 @@ def test_engines_follow_a_double_precision_reference_over_the_first_steps(engine
     torch.testing.assert_close(found.latents[same].double(), expected.latents[same], atol=tolerance, rtol=tolerance)
 
 
+@pytest.mark.parametrize("stop", ["fixed", "plateau"])
+def test_bfloat16_ends_nearly_where_float64_does(stop):
+    found, (decode, targets, starts, config) = _search(
+        "fused", "medium", {"step": "adam", "stop": stop}, n=8, steps=100
+    )
+    expected = reference(decode.double(), targets.double(), starts.double(), config)
+    assert (found.after.double() - expected.after).abs().mean() < 5e-3
+    assert (found.before - found.after).mean() > 0.1
+
+
 @pytest.mark.parametrize("rules", RULES, ids=lambda rules: "-".join(rules.values()))
 @pytest.mark.parametrize("precision", ["high", "medium"])
 def test_a_row_of_the_kernel_has_the_same_bytes_in_any_batch(precision, rules):
