@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import sys
 import weakref
@@ -147,3 +148,17 @@ def test_a_projection_by_recording_is_the_projection(monkeypatch, rows):
         assert found.start_names == right.start_names
         assert found.engine == right.engine == "batched"
     assert recorder.replays == 3
+
+
+def test_a_manifold_made_for_inference_alone_is_projected_onto_too(monkeypatch):
+    manifold = small_manifold()
+    config = ProjectionConfig(steps=5, random_starts=2, tile=4)
+    z = torch.randn(3, 8, generator=torch.Generator().manual_seed(1))
+    expected = project(manifold, z, config)
+    with torch.inference_mode():
+        for name, buffer in manifold.named_buffers():
+            setattr(manifold, name, buffer.clone())
+        manifold.decoder = copy.deepcopy(manifold.decoder)
+        monkeypatch.setattr(projector, "_recorder", lambda device: CountingRecorder())
+        monkeypatch.setattr(projector, "_RECORDED", ("batched",))
+        assert torch.equal(project(manifold, z, config).latents, expected.latents)

@@ -18,6 +18,7 @@ from torch import nn
 
 from homefold.errors import ConfigError
 from homefold.projection.config import ProjectionConfig
+from homefold.projection.mlp import weights_version
 from homefold.projection.search import Decoder, Search
 from homefold.projection.tensor_search import TensorSearch
 
@@ -51,7 +52,7 @@ def _recorded(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, conf
 
     if not isinstance(decode, nn.Module):
         return record()
-    version = tuple((p.data_ptr(), p._version) for p in decode.parameters())
+    version = weights_version(decode.parameters())
     key = (replace(config, engine="auto", tile=0), n, s, starts.dtype, starts.device, version)
     known = _known.setdefault(decode, {})
     if key not in known:

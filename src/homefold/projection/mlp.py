@@ -11,14 +11,14 @@ through the hidden layers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
 
-__all__ = ["MLPDecoder", "MLPGradient", "mlp_decoder", "mlp_loss_and_gradient"]
+__all__ = ["MLPDecoder", "MLPGradient", "mlp_decoder", "mlp_loss_and_gradient", "weights_version"]
 
 _SMALLEST = 1e-24
 
@@ -61,11 +61,16 @@ class MLPDecoder:
 _known: WeakKeyDictionary[nn.Module, tuple[tuple[object, ...], MLPDecoder | None]] = WeakKeyDictionary()
 
 
+def weights_version(tensors: Iterable[torch.Tensor]) -> tuple[object, ...]:
+    """What changes whenever one of the tensors is replaced or written to (unless it was made for inference)."""
+    return tuple((x.data_ptr(), 0 if x.is_inference() else x._version, x.shape, x.dtype, x.device) for x in tensors)
+
+
 def mlp_decoder(decode: Callable[[torch.Tensor], torch.Tensor]) -> MLPDecoder | None:
     """`decode` prepared for the search where it is such an MLP, else None. Remembered while its weights stay."""
     if not isinstance(decode, nn.Sequential):
         return None
-    version = tuple((p.data_ptr(), p._version, p.dtype, p.device) for p in decode.parameters())
+    version = weights_version(decode.parameters())
     known = _known.get(decode)
     if known is None or known[0] != version:
         known = _known[decode] = version, _prepare(decode)

@@ -14,6 +14,7 @@ import torch
 
 from homefold.captured_step import CapturedStep, Recorder
 from homefold.manifold import Manifold
+from homefold.projection.mlp import weights_version
 
 __all__ = ["RowTensors", "recorded_rows"]
 
@@ -98,7 +99,7 @@ def recorded_rows(
         recorder: of the device.
     """
     place = (key, len(z), *_modes(z.device))
-    version = tuple((x.data_ptr(), x._version, x.shape) for x in (*manifold.parameters(), *manifold.buffers()))
+    version = weights_version((*manifold.parameters(), *manifold.buffers()))
     with _choosing:
         recordings = _known.setdefault(manifold, {})
         known = recordings.pop(place, None)
