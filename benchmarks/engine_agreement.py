@@ -120,8 +120,11 @@ def _reference(part: tuple[dict[str, Any], torch.Tensor, str, str]) -> tuple[tor
 
 def compare(arguments: argparse.Namespace) -> None:
     rows = []
+    paths = sorted(arguments.answers.glob("*.safetensors"))
+    if not paths:
+        raise SystemExit(f"{arguments.answers} holds no answers; make them with the command answer.")
     with ProcessPoolExecutor(arguments.processes) as pool:
-        for path in sorted(arguments.answers.glob("*.safetensors")):
+        for path in paths:
             state = read_state(path)
             z, truth = state["features"], state["truth"]
             given = {key: state[key] for key in ("manifold", "manifold_config", "report", "seed")}
