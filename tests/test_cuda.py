@@ -92,9 +92,11 @@ def test_a_step_of_a_training_time_method_never_waits_for_the_device(method, few
     torch.cuda.set_sync_debug_mode("error")
     try:
         with torch.autocast("cuda", dtype=torch.bfloat16):
-            learner.loss(batch).backward()
+            loss = learner.loss(batch)
+        loss.backward()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+    assert torch.isfinite(loss)
 
 
 def test_deterministic_training_with_every_augmentation(few_digits, quick_config):
@@ -190,9 +192,10 @@ def test_a_training_step_never_waits_for_the_device(few_digits, quick_config):
         torch.cuda.set_sync_debug_mode("error")
         try:
             for _ in range(3):
-                step(pixels, labels, rates=[0.02], generator=random)
+                loss = step(pixels, labels, rates=[0.02], generator=random)
         finally:
             torch.cuda.set_sync_debug_mode("default")
+        assert torch.isfinite(loss)
 
 
 @pytest.mark.parametrize("kind", ["vae", "conv-vae", "gan"])
