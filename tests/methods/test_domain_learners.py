@@ -118,24 +118,6 @@ def test_reduced_precision_gives_about_the_same_loss(method):
     assert all(torch.isfinite(item.grad).all() for item in learner.parameters() if item.grad is not None)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("method", METHODS)
-def test_no_step_waits_for_the_gpu(method):
-    learner, batch = method().learner(_net(batch_norm=True), TASK).cuda(), _batch(step=4)
-    on_device = {name: getattr(batch, name).cuda() for name in ("images", "labels", "domains", "rows")}
-    batch = replace(batch, **on_device)
-    learner.loss(batch).backward()
-    torch.cuda.synchronize()
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        with torch.autocast("cuda", dtype=torch.bfloat16):
-            loss = learner.loss(batch)
-        loss.backward()
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-    assert torch.isfinite(loss)
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_it_is_known_by_its_name(method):
     assert find_method(method().info.name) == method()

@@ -26,7 +26,7 @@ from homefold.projection.fused import fused
 from homefold.projection.mlp import MLPGradient, mlp_decoder, mlp_loss_and_gradient
 from homefold.projection.search import Search
 from homefold.projection.streamed import streamed
-from homefold.projection.tensor_search import TensorSearch, _move
+from homefold.projection.tensor_search import TensorSearch
 
 KERNEL_TESTS = str(Path(__file__).with_name("kernel_in_the_interpreter.py"))
 
@@ -189,16 +189,6 @@ def test_streamed_rows_have_the_same_bytes_in_any_order(tile):
         permuted = streamed(decode, targets[order], starts[order], config, tile)
     for name in ("latents", "steps", "before", "after"):
         assert torch.equal(getattr(permuted, name), getattr(found, name)[order])
-
-
-def test_adams_correction_is_the_same_at_every_place():
-    config = ProjectionConfig(step="adam")
-    for rows in (40, 48, 80):
-        state = {name: torch.ones(rows) for name in ("faded_mean", "faded_square")}
-        state |= {name: torch.full((rows, 2), 0.3) for name in ("u", "mean", "square")}
-        for _ in range(60):
-            state |= _move(config, state, torch.full((rows, 2), 0.01))
-            assert all(len(value.unique(dim=0)) == 1 for value in state.values())
 
 
 def test_a_decoder_that_a_search_was_made_for_is_not_kept_alive():
