@@ -92,6 +92,17 @@ class TestPriorGame:
         prior_game(discriminator, codes, torch.tensor([[1.0]])).backward()
         assert abs(codes.grad.item()) < 1e-12
 
+    def test_the_discriminator_pays_for_its_slope_at_the_prior(self):
+        discriminator = nn.Linear(2, 1, bias=False)
+        with torch.no_grad():
+            discriminator.weight.copy_(torch.tensor([[3.0, 4.0]]))
+        codes, prior = torch.zeros(2, 2, requires_grad=True), torch.zeros(3, 2)
+        value = prior_game(discriminator, codes, prior, slope=0.5)
+        assert value.item() == pytest.approx(3 * math.log(2) + 0.25 * 25, abs=1e-5)
+        value.backward()
+        # at the origin the game itself does not move the weights, and d/dw of 0.25 ‖w‖² is w / 2
+        assert discriminator.weight.grad.tolist()[0] == pytest.approx([1.5, 2.0])
+
     def test_the_prior_is_laplace_with_unit_variance(self):
         torch.manual_seed(0)
         draws = laplace_like(torch.empty(200_000))

@@ -140,7 +140,7 @@ def test_a_setting_that_makes_no_sense_gets_a_sentence(wrong, sentence):
 
 class TestMmdAae:
     def test_its_loss_is_the_weighted_sum_of_its_four_terms(self):
-        method = MmdAae(code_dim=5, discrepancy=3.0, reconstruction=0.5, prior=0.25, bandwidths=(0.7, 1.4))
+        method = MmdAae(code_dim=5, discrepancy=3.0, reconstruction=0.5, prior=0.25, slope=0.4, bandwidths=(0.7, 1.4))
         learner, batch = method.learner(_net(), TASK), _batch()
         torch.manual_seed(9)
         found = learner.loss(batch)
@@ -152,19 +152,31 @@ class TestMmdAae:
             F.cross_entropy(learner.classifier(codes), batch.labels)
             + 3.0 * domain_discrepancy(codes, batch.domains, 2, (0.7, 1.4))
             + 0.5 * (learner.decoder(codes) - z).square().mean()
-            + 0.25 * prior_game(learner.discriminator, codes, laplace_like(codes))
+            + 0.25 * prior_game(learner.discriminator, codes, laplace_like(codes), 0.4)
         )
         assert found.item() == pytest.approx(expected.item(), abs=1e-6)
 
-    def test_the_network_does_not_follow_what_is_rebuilt(self):
-        learner, batch = MmdAae(discrepancy=0, prior=0, reconstruction=1.0).learner(_net(), TASK), _batch()
+    def test_the_auto_encoder_is_trained_on_given_features(self):
+        learner, batch = MmdAae(discrepancy=0, prior=0.5, reconstruction=1.0).learner(_net(), TASK), _batch()
         z = learner.net(batch.images)
         plain = F.cross_entropy(learner.classify(learner.encoder(z)), batch.labels)
+        found, expected = _gradients(learner.loss(batch), learner.net), _gradients(plain, learner.net)
+        for mine, its in zip(found, expected, strict=True):
+            assert torch.allclose(mine, its, atol=1e-6)
         rebuilt = F.mse_loss(learner.decoder(learner.encoder(z)), z.detach())
-        for found, expected in zip(
-            _gradients(learner.loss(batch), learner.net), _gradients(plain + rebuilt, learner.net), strict=True
-        ):
-            assert torch.allclose(found, expected, atol=1e-6)
+        moved = _gradients(learner.loss(batch) - plain, learner.encoder)
+        assert all(item.abs().max() > 1e-4 for item in moved)
+        assert torch.allclose(
+            _gradients(learner.loss(batch), learner.decoder)[0], _gradients(rebuilt, learner.decoder)[0], atol=1e-6
+        )
+
+
+@pytest.mark.parametrize("method", [MmdAae, Mmld])
+def test_a_game_is_learned_at_a_lower_rate(method):
+    (group,) = method(rate=0.3).learner(_net(), TASK).parameter_groups()
+    (as_deep_all,) = method(**method.null).learner(_net(), TASK).parameter_groups()
+    assert (group.rate, as_deep_all.rate) == (0.3, 1.0)
+    assert len(group.parameters) == len(list(method().learner(_net(), TASK).parameters()))
 
 
 class TestDdaig:

@@ -93,7 +93,6 @@ COMMITTED = Path(__file__).parents[2] / "results"
 @pytest.mark.parametrize(
     ("name", "runs"),
     [
-        ("few-shot_svhn_mnist_2core.jsonl", 9),
         ("h200/pacs.jsonl", 20),
         ("h200/pacs-10-epochs.jsonl", 40),
         ("h200/digits-dg.jsonl", 96),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import torch
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from homefold.errors import ConfigError
 from homefold.features.network import FeatureNet
 from homefold.methods.base import MethodInfo
-from homefold.methods.learner import Batch, Learner, LearningTask
+from homefold.methods.learner import Batch, Learner, LearningTask, ParameterGroup
 from homefold.methods.learner_method import LearnerMethod, tunable
 
 __all__ = ["MmdAae", "MmdAaeLearner", "domain_discrepancy", "laplace_like", "prior_game"]
@@ -28,12 +28,13 @@ class MmdAae(LearnerMethod):
 
     z = f(x) are the features, of d values; Q and P, one layer each, encode and decode them. R is the discrepancy
     between the domains' codes (`domain_discrepancy`). J = E log D(p) + E log(1 - D(h)), p drawn from a Laplace prior,
-    is the game that draws the codes to the prior; both sides step at once, and the codes climb E log D(h) instead of
-    descending J, which runs away at this package's learning rates (`prior_game`). The weights and the kernels' widths
-    are this package's own choice, and one linear layer W stands on the code, as in all methods here, where the paper
-    has two layers. In the reconstruction z is held constant: features must not shrink to be easier to rebuild.
+    is the game that draws the codes to the prior; both sides step at once. The paper trains the auto-encoder on given
+    features: here too reconstruction and game hold z constant, and only CE and R reach f. Still the game runs away at
+    the learning rate of Deep All. So all learns at a lower `rate`, the codes climb E log D(h) instead of descending J,
+    and D pays for its slope at the prior (`prior_game`). The weights and the kernels' widths are this package's own
+    choice, and one linear layer W stands on the code, as in all methods here, where the paper has two layers.
 
-    Null setting: `code_dim`, `discrepancy`, `reconstruction` and `prior` 0. Cost of a step: that of Deep All.
+    Null setting: `code_dim`, `discrepancy`, `reconstruction` and `prior` 0, `rate` 1. Cost of a step: that of Deep All.
     """
 
     about = MethodInfo(
@@ -46,7 +47,7 @@ class MmdAae(LearnerMethod):
         reference="Li et al., CVPR 2018",
         summary="An adversarial auto-encoder on the features, whose codes look alike in all domains.",
     )
-    null = MappingProxyType({"code_dim": 0, "discrepancy": 0.0, "reconstruction": 0.0, "prior": 0.0})
+    null = MappingProxyType({"code_dim": 0, "discrepancy": 0.0, "reconstruction": 0.0, "prior": 0.0, "rate": 1.0})
 
     discrepancy: float = tunable(0.3, 0.03, 10, log=True)
     """λ_1, the weight of the discrepancy between domains."""
@@ -54,6 +55,10 @@ class MmdAae(LearnerMethod):
     """λ_0, the weight of rebuilding the features."""
     prior: float = tunable(0.1, 0.01, 1, log=True)
     """λ_2, the weight of the game against the prior."""
+    slope: float = tunable(1.0, 0.1, 10, log=True)
+    """Weight of the discriminator's squared slope at the prior."""
+    rate: float = tunable(0.2, 0.02, 1, log=True)
+    """Learning rate of everything, as a multiple of what the other methods learn at."""
     code_dim: int = tunable(128, choices=(64, 128, 256, 512))
     """Size of the code h; with 0 the code is z itself, and nothing is rebuilt."""
     hidden: int = tunable(256, choices=(128, 256, 512))
@@ -105,20 +110,27 @@ def laplace_like(codes: torch.Tensor) -> torch.Tensor:
     return _UNIT_VARIANCE * (first - second)
 
 
-def prior_game(discriminator: nn.Module, codes: torch.Tensor, prior: torch.Tensor) -> torch.Tensor:
+def prior_game(discriminator: nn.Module, codes: torch.Tensor, prior: torch.Tensor, slope: float = 0.0) -> torch.Tensor:
     """-mean log D(prior) - mean log(1 - D(codes)), which only D descends, and -mean log D(codes), which only codes do.
 
-    Once D is fooled, the pull on the codes fades.
+    Once D is fooled, the pull on the codes fades. With `slope` D also descends slope / 2 · mean ‖∇D(prior)‖², without
+    which the two chase each other.
 
     Args:
         discriminator: D before its sigmoid, `(n, d)` to `(n, 1)`.
         codes: `(n, d)`.
         prior: `(n, d)` draws from the prior.
+        slope: weight of the slope.
     """
+    prior = prior.detach().requires_grad_(slope > 0)
     real, made = discriminator(prior), discriminator(codes.detach())
     fixed = {name: parameter.detach() for name, parameter in discriminator.named_parameters()}
     seen = torch.func.functional_call(discriminator, fixed, (codes,))
-    return F.softplus(-real).mean() + F.softplus(made).mean() + F.softplus(-seen).mean()
+    total = F.softplus(-real).mean() + F.softplus(made).mean() + F.softplus(-seen).mean()
+    if slope:
+        (steepness,) = torch.autograd.grad(real.sum(), prior, create_graph=True)
+        total = total + slope / 2 * steepness.square().sum(dim=1).mean()
+    return total
 
 
 class MmdAaeLearner(Learner):
@@ -145,6 +157,9 @@ class MmdAaeLearner(Learner):
             nn.Linear(size or net.feature_dim, settings.hidden), nn.LeakyReLU(0.2), nn.Linear(settings.hidden, 1)
         )
 
+    def parameter_groups(self) -> list[ParameterGroup]:
+        return [replace(group, rate=group.rate * self.settings.rate) for group in super().parameter_groups()]
+
     def features(self, images: torch.Tensor) -> torch.Tensor:
         return self.encoder(self.net(images))
 
@@ -155,12 +170,13 @@ class MmdAaeLearner(Learner):
             z = z.float()
             codes = self.encoder(z)
             total = self.cross_entropy(self.classify(codes), batch.labels)
+            given = self.encoder(z.detach())
             if settings.discrepancy:
                 between = domain_discrepancy(codes, batch.domains, self.task.num_domains, settings.bandwidths)
                 total = total + settings.discrepancy * between
             if settings.reconstruction and self.decoder is not None:
-                # The features are the data here: they must not shrink to be easier to rebuild.
-                total = total + settings.reconstruction * F.mse_loss(self.decoder(codes), z.detach())
+                total = total + settings.reconstruction * F.mse_loss(self.decoder(given), z.detach())
             if settings.prior:
-                total = total + settings.prior * prior_game(self.discriminator, codes, laplace_like(codes))
+                game = prior_game(self.discriminator, given, laplace_like(given), settings.slope)
+                total = total + settings.prior * game
         return total

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import torch
@@ -14,7 +14,7 @@ from homefold.features.network import FeatureNet
 from homefold.features.stage_maps import stage_maps
 from homefold.methods.base import MethodInfo
 from homefold.methods.gradient_scale import ramp
-from homefold.methods.learner import Batch, Learner, LearningTask, TrainingImages, reverse_gradient
+from homefold.methods.learner import Batch, Learner, LearningTask, ParameterGroup, TrainingImages, reverse_gradient
 from homefold.methods.learner_method import LearnerMethod, tunable
 from homefold.methods.style_clusters import cluster_styles, match_clusters, style_features
 
@@ -30,12 +30,12 @@ class Mmld(LearnerMethod):
     The pseudo-domain d' of an image is its cluster by k-means of its style, the means and standard deviations of the
     channels of the lower stages; it is found anew before an epoch, the Hungarian assignment keeps the clusters'
     names, and no true domain label is used. λ rises as 2 / (1 + exp(-10 p)) - 1 with the progress p; D itself
-    minimises its cross entropy at full weight, and sees z standardised. H is the entropy of the answers. In the paper
-    λ rises to 1, which makes the features of a network that starts from scratch collapse at this package's learning
-    rates: here to less.
+    minimises its cross entropy at full weight, and sees z standardised. H is the entropy of the answers. At the
+    learning rate of Deep All the game makes features collapse or grow without bounds, most of all with the paper's λ,
+    which rises to 1: here everything learns at a lower `rate`, and λ rises to less.
 
-    Null setting: `adversary` 0 and `entropy` 0. Cost of a step: that of Deep All; before an epoch all images pass the
-    network once more and are clustered.
+    Null setting: `adversary` 0, `entropy` 0 and `rate` 1. Cost of a step: that of Deep All; before an epoch all images
+    pass the network once more and are clustered.
     """
 
     about = MethodInfo(
@@ -48,12 +48,14 @@ class Mmld(LearnerMethod):
         reference="Matsuura and Harada, AAAI 2020",
         summary="Clusters images by style, and hides the clusters from the features.",
     )
-    null = MappingProxyType({"adversary": 0.0, "entropy": 0.0})
+    null = MappingProxyType({"adversary": 0.0, "entropy": 0.0, "rate": 1.0})
 
     adversary: float = tunable(0.1, 0.01, 1, log=True)
     """What λ of the discriminator rises to; with 0 there is neither discriminator nor clustering."""
     entropy: float = tunable(0.1, 0.01, 1, log=True)
     """What λ of the entropy rises to."""
+    rate: float = tunable(0.2, 0.02, 1, log=True)
+    """Learning rate of everything, as a multiple of what the other methods learn at."""
     clusters: int = tunable(0, choices=(0, 2, 3, 4))
     """How many pseudo-domains; 0 for as many as there are source domains, and at least two."""
     every: int = tunable(1, choices=(1, 2, 5))
@@ -99,6 +101,9 @@ class MmldLearner(Learner):
             nn.Linear(net.feature_dim, settings.hidden), nn.ReLU(), nn.Linear(settings.hidden, self.clusters)
         )
         self.register_buffer("pseudo_domains", torch.zeros(task.num_images, dtype=torch.long))
+
+    def parameter_groups(self) -> list[ParameterGroup]:
+        return [replace(group, rate=group.rate * self.settings.rate) for group in super().parameter_groups()]
 
     def epoch_start(self, epoch: int, images: TrainingImages) -> None:
         if not self.settings.adversary or epoch % self.settings.every:
