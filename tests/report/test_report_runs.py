@@ -96,7 +96,7 @@ COMMITTED = Path(__file__).parents[2] / "results"
         ("h200/pacs.jsonl", 20),
         ("h200/pacs-10-epochs.jsonl", 40),
         ("h200/digits-dg.jsonl", 96),
-        ("h200/few-shot.jsonl", 18),
+        ("h200/few-shot.jsonl", 27),
     ],
 )
 def test_committed_records_are_read_as_they_lie(name: str, runs: int) -> None:
