@@ -82,15 +82,24 @@ class FeatureConfig:
     augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
     """How training images are varied."""
 
+    mix_style_probability: float = 0.0
+    """How often a training image takes on some of another's style inside the network (MixStyle); 0 turns it off."""
+    mix_style_alpha: float = 0.1
+    """The share of the own style is drawn from Beta(α, α): small values keep most of one of the two styles."""
+    mix_style_layers: tuple[str, ...] = ()
+    """Blocks after which styles are mixed, such as layer1 layer2; none named means the first two after the stem."""
+
     def __post_init__(self) -> None:
         require_choices(self)
-        positive = ("temperature", "epochs", "batch_size", "learning_rate")
+        positive = ("temperature", "epochs", "batch_size", "learning_rate", "mix_style_alpha")
         for name in positive:
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be positive; got {getattr(self, name)}.")
         for name in ("cross_entropy_until", "average_from"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"{name} is a fraction of the training, 0 to 1; got {getattr(self, name)}.")
+        if not 0 <= self.mix_style_probability <= 1:
+            raise ConfigError(f"mix_style_probability is a probability, 0 to 1; got {self.mix_style_probability}.")
         if not 0 < self.held_out < 1:
             raise ConfigError(f"held_out is a fraction between 0 and 1; got {self.held_out}.")
         if not 0 <= self.momentum < 1:

@@ -16,6 +16,7 @@ from homefold.features.collapse import FeatureSpread
 from homefold.features.config import FeatureConfig
 from homefold.features.loop import Batch, TrainingRun, complete_run
 from homefold.features.loss import pairwise_metric_loss_bound
+from homefold.features.mix_style import mixed_styles
 from homefold.features.network import FeatureNet
 from homefold.features.objective import Objective
 from homefold.progress import ProgressReporter
@@ -102,7 +103,8 @@ def train_features(
     if objective_state is not None:
         objective.load_state_dict(objective_state)
     run = _FeatureRun(config, net, objective, dataset, train, held_out, seed, device)
-    complete_run(run, checkpoint=checkpoint, reporter=reporter, on_epoch=on_epoch)
+    with mixed_styles(config, net, device):
+        complete_run(run, checkpoint=checkpoint, reporter=reporter, on_epoch=on_epoch)
     return run.finish()
 
 
