@@ -88,6 +88,14 @@ class FeatureConfig:
     """The share of the own style is drawn from Beta(α, α): small values keep most of one of the two styles."""
     mix_style_layers: tuple[str, ...] = ()
     """Blocks after which styles are mixed, such as layer1 layer2; none named means the first two after the stem."""
+    backbone_rate: float = 1.0
+    """Learning rate of the backbone's last block as a multiple of the head's; earlier blocks follow by layer_decay."""
+    layer_decay: float = 1.0
+    """Each block of the backbone learns at this factor of the next one's rate; 1 lets all learn alike."""
+    frozen_blocks: int = 0
+    """So many first blocks of the backbone keep their weights; the stem counts as one."""
+    frozen_batch_norm: bool = False
+    """Let the backbone's batch norm normalise by the statistics it starts with, and keep them."""
 
     def __post_init__(self) -> None:
         require_choices(self)
@@ -100,11 +108,21 @@ class FeatureConfig:
                 raise ConfigError(f"{name} is a fraction of the training, 0 to 1; got {getattr(self, name)}.")
         if not 0 <= self.mix_style_probability <= 1:
             raise ConfigError(f"mix_style_probability is a probability, 0 to 1; got {self.mix_style_probability}.")
+        if not 0 < self.layer_decay <= 1:
+            raise ConfigError(f"layer_decay is a factor above 0 and at most 1; got {self.layer_decay}.")
         if not 0 < self.held_out < 1:
             raise ConfigError(f"held_out is a fraction between 0 and 1; got {self.held_out}.")
         if not 0 <= self.momentum < 1:
             raise ConfigError(f"momentum must be in [0, 1); got {self.momentum}.")
-        for name in ("weight_decay", "metric_weight", "cross_entropy_weight", "checkpoint_seconds"):
+        not_negative = (
+            "weight_decay",
+            "metric_weight",
+            "cross_entropy_weight",
+            "checkpoint_seconds",
+            "backbone_rate",
+            "frozen_blocks",
+        )
+        for name in not_negative:
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
         if self.batch_size < 2:

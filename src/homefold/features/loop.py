@@ -297,7 +297,9 @@ class TrainingRun(ABC):
         if self.processes.count == 1:
             return
         add_up([losses])
-        statistics = [value for value in self.net.buffers() if value.is_floating_point()]
+        # Frozen statistics are the same everywhere, and a mean of equal numbers may be rounded.
+        learning = (module for module in self.net.modules() if module.training)
+        statistics = [value for module in learning for value in module.buffers(False) if value.is_floating_point()]
         add_up(statistics)
         for value in statistics:
             value.div_(self.processes.count)

@@ -12,9 +12,16 @@ import numpy as np
 import torch
 
 from homefold.data.dataset import DomainDataset
+from homefold.errors import ConfigError
+from homefold.features.backbone_learning import (
+    backbone_groups,
+    freeze_batch_norm,
+    frozen_first_blocks,
+    learns_as_the_head,
+)
 from homefold.features.collapse import FeatureSpread
 from homefold.features.config import FeatureConfig
-from homefold.features.loop import Batch, TrainingRun, complete_run
+from homefold.features.loop import Batch, ParameterGroup, TrainingRun, complete_run
 from homefold.features.loss import pairwise_metric_loss_bound
 from homefold.features.mix_style import mixed_styles
 from homefold.features.network import FeatureNet
@@ -103,7 +110,7 @@ def train_features(
     if objective_state is not None:
         objective.load_state_dict(objective_state)
     run = _FeatureRun(config, net, objective, dataset, train, held_out, seed, device)
-    with mixed_styles(config, net, device):
+    with mixed_styles(config, net, device), frozen_first_blocks(config, net.backbone):
         complete_run(run, checkpoint=checkpoint, reporter=reporter, on_epoch=on_epoch)
     return run.finish()
 
@@ -126,6 +133,22 @@ class _FeatureRun(TrainingRun):
     @cached_property
     def _forward(self) -> Callable[[torch.Tensor], torch.Tensor]:
         return torch.compile(self.net) if self.compiled else self.net
+
+    def parameter_groups(self) -> list[ParameterGroup]:
+        if learns_as_the_head(self.config):
+            return super().parameter_groups()
+        rest = ParameterGroup([*self.net.head.parameters(), *self.objective.parameters()])
+        groups = [*backbone_groups(self.config, self.net.backbone), rest]
+        learning = [group for group in groups if group.parameters]
+        if not learning:
+            raise ConfigError(
+                "frozen_blocks leaves nothing that learns; freeze fewer blocks, or give the network a head."
+            )
+        return learning
+
+    def epoch_start(self) -> None:
+        if self.config.frozen_batch_norm:
+            freeze_batch_norm(self.net.backbone)
 
     def batch_loss(self, batch: Batch) -> torch.Tensor:
         fade = 1.0
