@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 import torch
 
+from homefold.data.augmentation import augmentation_preset
 from homefold.data.splits import holdout_split
 from homefold.errors import ConfigError
 from homefold.features import FeatureConfig, build_backbone, build_feature_net, train_features
 from homefold.features.backbone_learning import backbone_groups, frozen_first_blocks
 from homefold.features.blocks import backbone_blocks
+from homefold.features.loss import pairwise_metric_loss
+from homefold.features.starting_point import StartingPoint
 
 CPU = torch.device("cpu")
 
@@ -136,12 +139,88 @@ def test_a_network_in_which_nothing_learns_gets_a_sentence(config, few_digits):
         start(nothing, few_digits)
 
 
+def test_the_distance_to_the_start_and_its_gradient():
+    weights = {"a": torch.nn.Parameter(torch.tensor([1.0, 2.0])), "b": torch.nn.Parameter(torch.tensor([[3.0]]))}
+    start = StartingPoint(weights)
+    assert float(start.distance().detach()) == 0.0
+    with torch.no_grad():
+        weights["a"] += torch.tensor([0.5, -1.0])
+        weights["b"] += 2.0
+    distance = start.distance()
+    distance.backward()
+    assert distance.item() == pytest.approx((0.25 + 1.0 + 4.0) / 2)
+    assert weights["a"].grad.tolist() == [0.5, -1.0]
+    assert weights["b"].grad.tolist() == [[2.0]]
+
+
+def test_two_pulled_steps_are_those_written_out(config, few_digits):
+    """Plain gradient descent by hand: the backbone with the pull alone, the head with weight decay alone."""
+    pull, decay, rate = 3.0, 0.5, 0.01
+    settings = {
+        "epochs": 2,
+        "batch_size": len(few_digits),
+        "momentum": 0.0,
+        "schedule": "constant",
+        "learning_rate": rate,
+        "weight_decay": decay,
+        "cross_entropy_weight": 0.0,
+        "augmentation": augmentation_preset("none"),
+    }
+    config = replace(config, backbone="digits", **settings)
+    everything = np.arange(len(few_digits))
+    images = torch.from_numpy(few_digits.images).permute(0, 3, 1, 2).float() / 255
+    net = build_feature_net(config, few_digits.image_size, normalisation="half", seed=0, pretrained=True)
+    first = {name: value.detach().clone() for name, value in net.named_parameters()}
+    losses = []
+    for _ in range(2):
+        loss = pairwise_metric_loss(net(images), torch.from_numpy(few_digits.labels), config.temperature)
+        losses.append(float(loss.detach()))
+        names, values = zip(*net.named_parameters(), strict=True)
+        gradients = torch.autograd.grad(loss, values)
+        with torch.no_grad():
+            for name, value, gradient in zip(names, values, gradients, strict=True):
+                own = pull * (value - first[name]) if name.startswith("backbone") else decay * value
+                value -= rate * (gradient + own)
+    trained = build_feature_net(config, few_digits.image_size, normalisation="half", seed=0, pretrained=True)
+    pulled = replace(config, pretrained_pull=pull)
+    report = train_features(pulled, trained, few_digits, everything, everything, seed=0, device=CPU).report
+    assert [entry["loss"] for entry in report.history] == pytest.approx(losses, rel=1e-4)
+    for name, value in net.named_parameters():
+        torch.testing.assert_close(trained.get_parameter(name), value, rtol=1e-4, atol=1e-6)
+
+
+def test_the_pull_resumes_to_the_same_bytes(config, few_digits, tmp_path):
+    pulled = replace(config, epochs=3, pretrained_pull=0.1, frozen_blocks=1)
+    whole = start(pulled, few_digits)
+    checkpoint = tmp_path / "features.safetensors"
+    resumed = stopped_and_gone_on(pulled, few_digits, checkpoint)
+    assert same_bytes(whole.net.state_dict(), resumed.net.state_dict())
+    free = start(replace(pulled, pretrained_pull=0.0), few_digits)
+    begin = beginning(pulled, few_digits)
+
+    def moved(trained) -> float:
+        return sum(float((p.detach() - begin[name]).square().sum()) for name, p in trained.net.named_parameters())
+
+    assert moved(whole) < moved(free)
+
+
+def test_a_starting_point_comes_back_from_a_checkpoint():
+    weight = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
+    kept = StartingPoint({"w": weight}).state_dict()
+    with torch.no_grad():
+        weight.fill_(4.0)
+    later = StartingPoint({"w": weight})
+    later.load_state_dict(kept)
+    assert later.distance().item() == pytest.approx((9 + 4) / 2)
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
         ({"backbone_rate": -0.1}, "backbone_rate must not be negative"),
         ({"layer_decay": 0.0}, "layer_decay is a factor above 0 and at most 1; got 0.0"),
         ({"layer_decay": 1.5}, "layer_decay is a factor above 0 and at most 1; got 1.5"),
+        ({"pretrained_pull": -1.0}, "pretrained_pull must not be negative"),
         ({"frozen_blocks": -1}, "frozen_blocks must not be negative"),
     ],
 )

@@ -12,24 +12,35 @@ from homefold.errors import ConfigError
 from homefold.features.blocks import Block, backbone_blocks
 from homefold.features.config import FeatureConfig
 from homefold.features.loop import ParameterGroup
+from homefold.features.starting_point import StartingPoint
 
-__all__ = ["backbone_groups", "freeze_batch_norm", "frozen_first_blocks", "learns_as_the_head"]
+__all__ = ["backbone_groups", "freeze_batch_norm", "frozen_first_blocks", "learns_as_the_head", "starting_point"]
 
 
 def learns_as_the_head(config: FeatureConfig) -> bool:
-    """Whether the backbone learns at the head's rate in all its parts."""
-    return config.backbone_rate == 1 and config.layer_decay == 1 and config.frozen_blocks == 0
+    """Whether the backbone learns at the head's rate in all its parts, with the head's weight decay."""
+    rates_alike = config.backbone_rate == 1 and config.layer_decay == 1
+    return rates_alike and config.frozen_blocks == 0 and config.pretrained_pull == 0
 
 
 def backbone_groups(config: FeatureConfig, backbone: nn.Module) -> list[ParameterGroup]:
     """The blocks that learn: the last at `backbone_rate`, each earlier one at `layer_decay` of the next one's rate."""
     blocks = backbone_blocks(backbone)
     frozen = len(_frozen(blocks, config.frozen_blocks))
-    return [
-        ParameterGroup(list(block.parameters), config.backbone_rate * config.layer_decay ** (len(blocks) - 1 - place))
-        for place, block in enumerate(blocks)
-        if place >= frozen
+    # Pulled to where they started, they are not pulled to zero as well.
+    weight_decay = 0.0 if config.pretrained_pull else None
+    rates = [config.backbone_rate * config.layer_decay**distance for distance in reversed(range(len(blocks)))]
+    groups = [
+        ParameterGroup(list(block.parameters), rate, weight_decay) for block, rate in zip(blocks, rates, strict=True)
     ]
+    return groups[frozen:]
+
+
+def starting_point(config: FeatureConfig, backbone: nn.Module) -> StartingPoint:
+    """The present weights of the blocks that learn."""
+    groups = backbone_groups(config, backbone)
+    learning = {id(parameter) for group in groups for parameter in group.parameters}
+    return StartingPoint({name: item for name, item in backbone.named_parameters() if id(item) in learning})
 
 
 @contextmanager

@@ -96,6 +96,8 @@ class FeatureConfig:
     """So many first blocks of the backbone keep their weights; the stem counts as one."""
     frozen_batch_norm: bool = False
     """Let the backbone's batch norm normalise by the statistics it starts with, and keep them."""
+    pretrained_pull: float = 0.0
+    """L2 penalty on how far the backbone's weights move from their start (L2-SP), there instead of weight_decay."""
 
     def __post_init__(self) -> None:
         require_choices(self)
@@ -121,6 +123,7 @@ class FeatureConfig:
             "checkpoint_seconds",
             "backbone_rate",
             "frozen_blocks",
+            "pretrained_pull",
         )
         for name in not_negative:
             if not getattr(self, name) >= 0:

@@ -28,7 +28,14 @@ from homefold.seeding import isolated_seed
 
 __all__ = ["LearnerRecipe", "LearnerStage", "learner_id", "train_learner_stage"]
 
-_OF_STAGE_1_ALONE = ("mix_style_probability", "backbone_rate", "layer_decay", "frozen_blocks", "frozen_batch_norm")
+_OF_STAGE_1_ALONE = (
+    "mix_style_probability",
+    "backbone_rate",
+    "layer_decay",
+    "frozen_blocks",
+    "frozen_batch_norm",
+    "pretrained_pull",
+)
 
 
 @dataclass(frozen=True)
