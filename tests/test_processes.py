@@ -21,23 +21,39 @@ from homefold.errors import ConfigError
 from homefold.features import FeatureConfig, build_feature_net, train_features
 from homefold.features.gradient_step import require_even_parts
 from homefold.features.objective import Objective
+from homefold.features.pair_emphasis import EVEN, PairEmphasis
 from homefold.files import read_state, write_state
 from homefold.processes import Processes, add_up, current_processes, from_first, joined_processes, local_device
 
 CPU = torch.device("cpu")
-CASES = [(False, 1.0, 0.0), (True, 1.0, 0.5), (False, 0.0, 1.0)]
+EMPHASIS = PairEmphasis(cross_domain=3.0, hardness=1.5)
+CASES = [
+    (False, 1.0, 0.0, EVEN),
+    (True, 1.0, 0.5, EVEN),
+    (False, 0.0, 1.0, EVEN),
+    (False, 1.0, 0.0, EMPHASIS),
+    (True, 1.0, 0.5, EMPHASIS),
+]
 
 
-def objective_case(balanced: bool, metric: float, entropy: float) -> dict[str, torch.Tensor]:
+def objective_case(balanced: bool, metric: float, entropy: float, emphasis: PairEmphasis) -> dict[str, torch.Tensor]:
     """Loss and gradients of one batch, of which this process computes its part."""
     torch.manual_seed(0)
     z, labels = torch.randn(12, 5, dtype=torch.float32), torch.arange(12) % 3
+    domains = torch.arange(12) // 2 % 2
     objective = Objective(
-        5, 3, metric_weight=metric, cross_entropy_weight=entropy, learn_temperature=True, balanced_pairs=balanced
+        5,
+        3,
+        metric_weight=metric,
+        cross_entropy_weight=entropy,
+        learn_temperature=True,
+        balanced_pairs=balanced,
+        pair_emphasis=emphasis,
     )
     processes = current_processes()
-    own = z[processes.part(12)].clone().requires_grad_()
-    loss = objective(own, labels[processes.part(12)])
+    part = processes.part(12)
+    own = z[part].clone().requires_grad_()
+    loss = objective(own, labels[part], domains=domains[part])
     loss.backward()
     total = loss.detach().clone()
     gradients = {name: parameter.grad for name, parameter in objective.named_parameters() if parameter.grad is not None}

@@ -42,6 +42,10 @@ class FeatureConfig:
     """Added to the pair logit; negative values start from "most pairs differ"."""
     balanced_pairs: bool = False
     """Weigh same-label and different-label pairs half each instead of by their number."""
+    cross_domain_weight: float = 1.0
+    """Weight of same-label pairs from two domains relative to those of one; all same-label pairs weigh as before."""
+    hard_pairs: float = 0.0
+    """Exponent γ: a pair weighs in proportion to its error |p − y|^γ; 0 weighs easy and hard pairs alike."""
     cross_entropy_weight: float = 0.0
     """Weight of an added cross-entropy loss on a linear layer; helps L_A to get going from scratch."""
     cross_entropy_until: float = 1.0
@@ -124,6 +128,8 @@ class FeatureConfig:
             "backbone_rate",
             "frozen_blocks",
             "pretrained_pull",
+            "cross_domain_weight",
+            "hard_pairs",
         )
         for name in not_negative:
             if not getattr(self, name) >= 0:

@@ -27,6 +27,7 @@ from homefold.features.loss import pairwise_metric_loss_bound
 from homefold.features.mix_style import mixed_styles
 from homefold.features.network import FeatureNet
 from homefold.features.objective import Objective
+from homefold.features.pair_emphasis import PairEmphasis
 from homefold.features.starting_point import StartingPoint
 from homefold.progress import ProgressReporter
 from homefold.seeding import isolated_seed
@@ -108,6 +109,7 @@ def train_features(
             learn_temperature=config.learn_temperature,
             bias=config.pair_bias,
             balanced_pairs=config.balanced_pairs,
+            pair_emphasis=PairEmphasis(cross_domain=config.cross_domain_weight, hardness=config.hard_pairs),
         )
     if objective_state is not None:
         objective.load_state_dict(objective_state)
@@ -162,7 +164,7 @@ class _FeatureRun(TrainingRun):
             fade = max(0.0, 1 - batch.step / max(batch.steps * self.config.cross_entropy_until, 1))
         z = self._forward(batch.images)
         with torch.autocast(self.device.type, enabled=False):
-            loss = self.objective(z.float(), batch.labels, fade)
+            loss = self.objective(z.float(), batch.labels, fade, batch.domains)
             return loss if self.start is None else loss + self._pull(self.start)
 
     def _pull(self, start: StartingPoint) -> torch.Tensor:
