@@ -68,6 +68,19 @@ def training_case(config: FeatureConfig, dataset: DomainDataset, checkpoint: Pat
     return {"net": trained.net.state_dict(), "history": [dict(entry) for entry in trained.report.history]}
 
 
+def averaging(config: FeatureConfig) -> FeatureConfig:
+    """With batch norm, the first block frozen, and weights averaged within epochs."""
+    return replace(
+        config,
+        backbone="digits-bn",
+        select="last",
+        average_from=0.0,
+        average_every=2,
+        frozen_blocks=1,
+        pretrained_pull=0.1,
+    )
+
+
 def work(rank: int, port: int, folder: str, config: FeatureConfig, dataset: DomainDataset) -> None:
     """What each of the two processes does."""
     torch.set_num_threads(1)
@@ -77,6 +90,7 @@ def work(rank: int, port: int, folder: str, config: FeatureConfig, dataset: Doma
         found = {
             "objectives": [objective_case(*case) for case in CASES],
             "training": training_case(config, dataset, Path(folder) / f"checkpoint{rank}"),
+            "averaged": training_case(averaging(config), dataset),
             "first": from_first(float(rank + 7), CPU),
         }
     assert current_processes() == Processes()
@@ -133,6 +147,14 @@ def test_two_processes_train_as_one_does(two, config, dataset):
 def test_both_processes_end_with_the_same_bytes(two):
     left, right = (found["training"]["net"] for found in two)
     assert all(torch.equal(left[name], right[name]) for name in left)
+
+
+def test_averages_within_an_epoch_are_the_same_in_both(two, config, dataset):
+    left, right = (found["averaged"]["net"] for found in two)
+    assert all(torch.equal(left[name], right[name]) for name in left)
+    start = build_feature_net(averaging(config), dataset.image_size, normalisation="half", seed=0, pretrained=True)
+    assert torch.equal(left["backbone.0.weight"], start.state_dict()["backbone.0.weight"])
+    assert not torch.equal(left["backbone.2.running_mean"], start.state_dict()["backbone.2.running_mean"])
 
 
 def test_all_take_the_value_of_the_first(two):

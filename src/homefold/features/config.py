@@ -73,6 +73,8 @@ class FeatureConfig:
     """shuffled (every image once an epoch) or balanced (batches even over domain × class)."""
     average_from: float = 1.0
     """Fraction of the training from which the weights are averaged at every epoch; 1 means no averaging."""
+    average_every: int = 0
+    """Average the weights every so many steps instead, from the same point on; 0 averages once an epoch."""
     held_out: float = 0.1
     """Fraction of each source domain and class kept out of training, to select on."""
     select: Literal["best", "last"] = "best"
@@ -130,6 +132,7 @@ class FeatureConfig:
             "pretrained_pull",
             "cross_domain_weight",
             "hard_pairs",
+            "average_every",
         )
         for name in not_negative:
             if not getattr(self, name) >= 0:
