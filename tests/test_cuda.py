@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -135,6 +136,28 @@ def test_a_recorded_training_is_the_training_it_recorded(few_digits, quick_confi
     np.testing.assert_allclose(history[0], history[1], rtol=1e-3)
     for name, value in plain.net.state_dict().items():
         torch.testing.assert_close(recorded.net.state_dict()[name], value, rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mix_style_probability": 0.5},
+        {"backbone_rate": 0.3, "layer_decay": 0.5, "frozen_blocks": 1, "pretrained_pull": 0.1},
+        {"cross_domain_weight": 2.0, "hard_pairs": 1.0},
+        {"average_from": 0.5, "average_every": 2},
+    ],
+    ids=lambda changes: "-".join(changes),
+)
+def test_options_of_stage_1_are_recorded_and_train_as_without_a_recording(few_digits, quick_config, changes):
+    from homefold.device import deterministic_algorithms
+
+    with deterministic_algorithms(True), warnings.catch_warnings():
+        warnings.filterwarnings("error", message="a step cannot be recorded")
+        recorded, plain = (
+            trained_features(quick_config, few_digits, epochs=3, cuda_graph=way, **changes) for way in ("auto", "off")
+        )
+    history = [[entry["loss"] for entry in run.report.history] for run in (recorded, plain)]
+    np.testing.assert_allclose(history[0], history[1], rtol=1e-2)
 
 
 def test_a_recorded_step_draws_new_random_numbers_at_every_replay():

@@ -21,23 +21,39 @@ from homefold.errors import ConfigError
 from homefold.features import FeatureConfig, build_feature_net, train_features
 from homefold.features.gradient_step import require_even_parts
 from homefold.features.objective import Objective
+from homefold.features.pair_emphasis import EVEN, PairEmphasis
 from homefold.files import read_state, write_state
 from homefold.processes import Processes, add_up, current_processes, from_first, joined_processes, local_device
 
 CPU = torch.device("cpu")
-CASES = [(False, 1.0, 0.0), (True, 1.0, 0.5), (False, 0.0, 1.0)]
+EMPHASIS = PairEmphasis(cross_domain=3.0, hardness=1.5)
+CASES = [
+    (False, 1.0, 0.0, EVEN),
+    (True, 1.0, 0.5, EVEN),
+    (False, 0.0, 1.0, EVEN),
+    (False, 1.0, 0.0, EMPHASIS),
+    (True, 1.0, 0.5, EMPHASIS),
+]
 
 
-def objective_case(balanced: bool, metric: float, entropy: float) -> dict[str, torch.Tensor]:
+def objective_case(balanced: bool, metric: float, entropy: float, emphasis: PairEmphasis) -> dict[str, torch.Tensor]:
     """Loss and gradients of one batch, of which this process computes its part."""
     torch.manual_seed(0)
     z, labels = torch.randn(12, 5, dtype=torch.float32), torch.arange(12) % 3
+    domains = torch.arange(12) // 2 % 2
     objective = Objective(
-        5, 3, metric_weight=metric, cross_entropy_weight=entropy, learn_temperature=True, balanced_pairs=balanced
+        5,
+        3,
+        metric_weight=metric,
+        cross_entropy_weight=entropy,
+        learn_temperature=True,
+        balanced_pairs=balanced,
+        pair_emphasis=emphasis,
     )
     processes = current_processes()
-    own = z[processes.part(12)].clone().requires_grad_()
-    loss = objective(own, labels[processes.part(12)])
+    part = processes.part(12)
+    own = z[part].clone().requires_grad_()
+    loss = objective(own, labels[part], domains=domains[part])
     loss.backward()
     total = loss.detach().clone()
     gradients = {name: parameter.grad for name, parameter in objective.named_parameters() if parameter.grad is not None}
@@ -52,6 +68,19 @@ def training_case(config: FeatureConfig, dataset: DomainDataset, checkpoint: Pat
     return {"net": trained.net.state_dict(), "history": [dict(entry) for entry in trained.report.history]}
 
 
+def averaging(config: FeatureConfig) -> FeatureConfig:
+    """With batch norm, the first block frozen, and weights averaged within epochs."""
+    return replace(
+        config,
+        backbone="digits-bn",
+        select="last",
+        average_from=0.0,
+        average_every=2,
+        frozen_blocks=1,
+        pretrained_pull=0.1,
+    )
+
+
 def work(rank: int, port: int, folder: str, config: FeatureConfig, dataset: DomainDataset) -> None:
     """What each of the two processes does."""
     torch.set_num_threads(1)
@@ -61,6 +90,7 @@ def work(rank: int, port: int, folder: str, config: FeatureConfig, dataset: Doma
         found = {
             "objectives": [objective_case(*case) for case in CASES],
             "training": training_case(config, dataset, Path(folder) / f"checkpoint{rank}"),
+            "averaged": training_case(averaging(config), dataset),
             "first": from_first(float(rank + 7), CPU),
         }
     assert current_processes() == Processes()
@@ -117,6 +147,14 @@ def test_two_processes_train_as_one_does(two, config, dataset):
 def test_both_processes_end_with_the_same_bytes(two):
     left, right = (found["training"]["net"] for found in two)
     assert all(torch.equal(left[name], right[name]) for name in left)
+
+
+def test_averages_within_an_epoch_are_the_same_in_both(two, config, dataset):
+    left, right = (found["averaged"]["net"] for found in two)
+    assert all(torch.equal(left[name], right[name]) for name in left)
+    start = build_feature_net(averaging(config), dataset.image_size, normalisation="half", seed=0, pretrained=True)
+    assert torch.equal(left["backbone.0.weight"], start.state_dict()["backbone.0.weight"])
+    assert not torch.equal(left["backbone.2.running_mean"], start.state_dict()["backbone.2.running_mean"])
 
 
 def test_all_take_the_value_of_the_first(two):

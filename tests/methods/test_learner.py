@@ -233,3 +233,8 @@ def test_search_ranges_stand_beside_the_defaults():
 def test_progress_is_the_share_of_steps_that_are_over(batch: Batch):
     assert batch.progress == 0.5
     assert len(batch) == 72
+
+
+def test_settings_that_only_stage_1_follows_are_refused(task_for):
+    with pytest.raises(ConfigError, match=r"only stage 1 and Deep All follow mix_style_probability;"):
+        Plain().train(task_for(Plain(), features__mix_style_probability=0.5))

@@ -5,7 +5,22 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-__all__ = ["WeightAverage"]
+__all__ = ["WeightAverage", "average_is_due"]
+
+
+def average_is_due(step: int, steps: int, start: float, every: int) -> bool:
+    """Whether the weights after `step` (from 1) of `steps` are averaged.
+
+    Args:
+        step: how many steps are done.
+        steps: how many the whole training has.
+        start: fraction of the training from which on weights are averaged.
+        every: so many steps lie between two; 0 for never.
+
+    >>> [step for step in range(1, 21) if average_is_due(step, 20, 0.5, 3)]
+    [12, 15, 18]
+    """
+    return every > 0 and step % every == 0 and step > start * steps
 
 
 class WeightAverage:

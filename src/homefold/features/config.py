@@ -42,6 +42,10 @@ class FeatureConfig:
     """Added to the pair logit; negative values start from "most pairs differ"."""
     balanced_pairs: bool = False
     """Weigh same-label and different-label pairs half each instead of by their number."""
+    cross_domain_weight: float = 1.0
+    """Weight of same-label pairs from two domains relative to those of one; all same-label pairs weigh as before."""
+    hard_pairs: float = 0.0
+    """Exponent γ: a pair weighs in proportion to its error |p − y|^γ; 0 weighs easy and hard pairs alike."""
     cross_entropy_weight: float = 0.0
     """Weight of an added cross-entropy loss on a linear layer; helps L_A to get going from scratch."""
     cross_entropy_until: float = 1.0
@@ -69,6 +73,8 @@ class FeatureConfig:
     """shuffled (every image once an epoch) or balanced (batches even over domain × class)."""
     average_from: float = 1.0
     """Fraction of the training from which the weights are averaged at every epoch; 1 means no averaging."""
+    average_every: int = 0
+    """Average the weights every so many steps instead, from the same point on; 0 averages once an epoch."""
     held_out: float = 0.1
     """Fraction of each source domain and class kept out of training, to select on."""
     select: Literal["best", "last"] = "best"
@@ -82,20 +88,53 @@ class FeatureConfig:
     augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
     """How training images are varied."""
 
+    mix_style_probability: float = 0.0
+    """How often a training image takes on some of another's style inside the network (MixStyle); 0 turns it off."""
+    mix_style_alpha: float = 0.1
+    """The share of the own style is drawn from Beta(α, α): small values keep most of one of the two styles."""
+    mix_style_layers: tuple[str, ...] = ()
+    """Blocks after which styles are mixed, such as layer1 layer2; none named means the first two after the stem."""
+    backbone_rate: float = 1.0
+    """Learning rate of the backbone's last block as a multiple of the head's; earlier blocks follow by layer_decay."""
+    layer_decay: float = 1.0
+    """Each block of the backbone learns at this factor of the next one's rate; 1 lets all learn alike."""
+    frozen_blocks: int = 0
+    """So many first blocks of the backbone keep their weights; the stem counts as one."""
+    frozen_batch_norm: bool = False
+    """Let the backbone's batch norm normalise by the statistics it starts with, and keep them."""
+    pretrained_pull: float = 0.0
+    """L2 penalty on how far the backbone's weights move from their start (L2-SP), there instead of weight_decay."""
+
     def __post_init__(self) -> None:
         require_choices(self)
-        positive = ("temperature", "epochs", "batch_size", "learning_rate")
+        positive = ("temperature", "epochs", "batch_size", "learning_rate", "mix_style_alpha")
         for name in positive:
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be positive; got {getattr(self, name)}.")
         for name in ("cross_entropy_until", "average_from"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"{name} is a fraction of the training, 0 to 1; got {getattr(self, name)}.")
+        if not 0 <= self.mix_style_probability <= 1:
+            raise ConfigError(f"mix_style_probability is a probability, 0 to 1; got {self.mix_style_probability}.")
+        if not 0 < self.layer_decay <= 1:
+            raise ConfigError(f"layer_decay is a factor above 0 and at most 1; got {self.layer_decay}.")
         if not 0 < self.held_out < 1:
             raise ConfigError(f"held_out is a fraction between 0 and 1; got {self.held_out}.")
         if not 0 <= self.momentum < 1:
             raise ConfigError(f"momentum must be in [0, 1); got {self.momentum}.")
-        for name in ("weight_decay", "metric_weight", "cross_entropy_weight", "checkpoint_seconds"):
+        not_negative = (
+            "weight_decay",
+            "metric_weight",
+            "cross_entropy_weight",
+            "checkpoint_seconds",
+            "backbone_rate",
+            "frozen_blocks",
+            "pretrained_pull",
+            "cross_domain_weight",
+            "hard_pairs",
+            "average_every",
+        )
+        for name in not_negative:
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
         if self.batch_size < 2:

@@ -17,7 +17,7 @@ from torch.func import functional_call
 from homefold.data.dataset import DomainDataset
 from homefold.device import autocast, resolve_precision
 from homefold.errors import ConfigError, TrainingDivergedError
-from homefold.features.averaging import WeightAverage
+from homefold.features.averaging import WeightAverage, average_is_due
 from homefold.features.batches import ImageStore
 from homefold.features.collapse import FeatureSpread, feature_spread, require_spread
 from homefold.features.config import FeatureConfig
@@ -87,10 +87,19 @@ class TrainingImages:
 
 @dataclass(frozen=True, eq=False)
 class ParameterGroup:
-    """Parameters that learn at `rate` times the configured learning rate."""
+    """Parameters that learn at `rate` times the configured learning rate.
+
+    Their weight decay is the configured one where `weight_decay` is None.
+    """
 
     parameters: list[nn.Parameter]
     rate: float = 1.0
+    weight_decay: float | None = None
+
+    def as_settings(self) -> dict[str, Any]:
+        """As torch's optimisers take a group."""
+        decay = {} if self.weight_decay is None else {"weight_decay": self.weight_decay}
+        return {"params": self.parameters, **decay}
 
 
 class TrainingRun(ABC):
@@ -144,7 +153,7 @@ class TrainingRun(ABC):
         groups = self.parameter_groups()
         self.rates = [group.rate for group in groups]
         self.optimizer = torch.optim.SGD(
-            [{"params": group.parameters} for group in groups],
+            [group.as_settings() for group in groups],
             lr=config.learning_rate,
             momentum=config.momentum,
             nesterov=config.momentum > 0,
@@ -248,6 +257,8 @@ class TrainingRun(ABC):
             generator(self.seed, "order", self.epoch),
         )
         augmentation = generator(self.seed, "augmentation", self.epoch, device=self.device)
+        self._require_averages(config.epochs * len(order))
+        averaged_before = self.average.count
         losses = torch.empty(len(order), device=self.device)
         require_even_parts(order.shape[1], self.processes.count)
         own_rows = order[:, self.processes.part(order.shape[1])]
@@ -262,13 +273,17 @@ class TrainingRun(ABC):
                 losses[step] = self._train_step(
                     self.epoch * len(order) + step, config.epochs * len(order), pixels, rows[step], augmentation
                 )
+                if average_is_due(self._step + 1, self._total, config.average_from, config.average_every):
+                    self.average.update()
         self._agree(losses)
         self._require_finite(losses, checkpoint)
         self.epoch += 1
-        if config.average_from < 1 and self.epoch > config.average_from * config.epochs:
+        each_epoch = config.average_from < 1 and config.average_every == 0
+        if each_epoch and self.epoch > config.average_from * config.epochs:
             self.average.update()
         value = self._validate(checkpoint)
-        if config.select == "last" or self.average.count == 1 or value < self.best_value:
+        first_averaged = averaged_before == 0 and self.average.count > 0
+        if config.select == "last" or first_averaged or value < self.best_value:
             # The first averaged weights start a new competition: raw and averaged states are not compared.
             self.best_value, self.best_epoch = value, self.epoch
             self.best_net = {key: item.detach().clone() for key, item in self._candidate().items()}
@@ -292,15 +307,33 @@ class TrainingRun(ABC):
     ) -> torch.Tensor:
         return self.batch_loss(Batch(images, labels, domains, rows, self._step, self._total))
 
+    def _require_averages(self, steps: int) -> None:
+        """Refuse a distance between averages that none fits in."""
+        start, every = self.config.average_from, self.config.average_every
+        if every and not average_is_due(steps // every * every, steps, start, every):
+            raise ConfigError(
+                f"average_every {every} with average_from {start} averages nothing in a training of {steps} steps; "
+                f"lower either of them."
+            )
+
     def _agree(self, losses: torch.Tensor) -> None:
         """Add up the processes' shares of the losses, and average the batch-norm statistics that each has."""
         if self.processes.count == 1:
             return
         add_up([losses])
-        statistics = [value for value in self.net.buffers() if value.is_floating_point()]
-        add_up(statistics)
-        for value in statistics:
+        statistics = self._own_statistics()
+        # Averages taken within an epoch saw each process's own.
+        means = self.average.mean if self.config.average_every else {}
+        values = [*statistics.values(), *(means[name] for name in statistics if name in means)]
+        add_up(values)
+        for value in values:
             value.div_(self.processes.count)
+
+    def _own_statistics(self) -> dict[str, torch.Tensor]:
+        """What the network keeps of its images, by name; but for what is frozen, as a mean of equals may be rounded."""
+        learning = ((prefix, module) for prefix, module in self.net.named_modules() if module.training)
+        buffers = (item for prefix, module in learning for item in module.named_buffers(prefix, recurse=False))
+        return {name: value for name, value in buffers if value.is_floating_point()}
 
     def _candidate(self) -> dict[str, torch.Tensor]:
         return self.average.mean if self.average.count else self.net.state_dict()

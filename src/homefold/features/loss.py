@@ -9,7 +9,8 @@ import torch
 from torch.nn import functional as F
 
 from homefold.features.pair_blocks import pair_loss_in_blocks, rows_at_a_time
-from homefold.processes import current_processes, gather_labels, gather_rows
+from homefold.features.pair_emphasis import EVEN, PairEmphasis, Pairs, emphasised_pair_loss
+from homefold.processes import add_up, current_processes, gather_labels, gather_rows
 
 __all__ = [
     "cosine_normalise",
@@ -40,6 +41,8 @@ def pairwise_metric_loss(
     bias: float | torch.Tensor = 0.0,
     balanced: bool = False,
     chunk: int | None = None,
+    emphasis: PairEmphasis = EVEN,
+    domains: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """L_A = mean over all N² pairs (i, j) of BCE(sigmoid(cos(z_i, z_j) / τ + b), [y_i = y_j]).
 
@@ -54,6 +57,8 @@ def pairwise_metric_loss(
         chunk: rows of the pair matrix held at a time, so that memory grows as `chunk · n` and not as n²; the value and
             the gradient are the same. None holds all rows up to a batch of 2,048, and beyond as many as 4 million
             pairs have. Such a loss can be differentiated once only.
+        emphasis: which pairs count more; by default all count alike.
+        domains: `(n,)` integers, needed where the emphasis looks at them.
 
     Returns:
         A scalar.
@@ -66,6 +71,9 @@ def pairwise_metric_loss(
         unit = _unit_rows(z)
         if chunk is None and len(z) > _LARGEST_WHOLE:
             chunk = rows_at_a_time(len(z))
+        if not emphasis.is_even:
+            pairs = Pairs(unit, unit, labels, labels, domains, domains)
+            return emphasised_pair_loss(pairs, temperature, bias, emphasis, balanced=balanced, chunk=chunk or len(z))
         if chunk is not None:
             return pair_loss_in_blocks(unit, unit, labels, labels, temperature, bias, balanced=balanced, chunk=chunk)
         logits = unit @ unit.T / temperature + bias
@@ -85,6 +93,8 @@ def pairwise_metric_loss_share(
     *,
     bias: float | torch.Tensor = 0.0,
     balanced: bool = False,
+    emphasis: PairEmphasis = EVEN,
+    domains: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """This process's share of the L_A over the pairs of all processes; alone, L_A itself.
 
@@ -93,14 +103,23 @@ def pairwise_metric_loss_share(
 
     Args:
         z: `(n, d)` this process's features.
-        labels, temperature, bias, balanced: as in `pairwise_metric_loss`, the labels this process's.
+        labels, temperature, bias, balanced, emphasis, domains: as in `pairwise_metric_loss`, the labels and domains
+            this process's.
     """
     if current_processes().count == 1:
-        return pairwise_metric_loss(z, labels, temperature, bias=bias, balanced=balanced)
+        return pairwise_metric_loss(
+            z, labels, temperature, bias=bias, balanced=balanced, emphasis=emphasis, domains=domains
+        )
     with torch.autocast(z.device.type, enabled=False):
         unit = _unit_rows(z)
         columns, column_labels = gather_rows(unit), gather_labels(labels)
         chunk = rows_at_a_time(len(columns))
+        if not emphasis.is_even:
+            column_domains = None if domains is None else gather_labels(domains)
+            pairs = Pairs(unit, columns, labels, column_labels, domains, column_domains)
+            return emphasised_pair_loss(
+                pairs, temperature, bias, emphasis, balanced=balanced, chunk=chunk, add_up=add_up
+            )
         return pair_loss_in_blocks(
             unit, columns, labels, column_labels, temperature, bias, balanced=balanced, chunk=chunk
         )

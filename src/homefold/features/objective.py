@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from homefold.errors import ConfigError
 from homefold.features.loss import pairwise_metric_loss, pairwise_metric_loss_share
+from homefold.features.pair_emphasis import EVEN, PairEmphasis
 from homefold.processes import current_processes
 
 __all__ = ["Objective"]
@@ -29,6 +30,7 @@ class Objective(nn.Module):
         learn_temperature: let τ and the bias of the pair logit be trained along.
         bias: the pair logit's bias, or its start where it is learned.
         balanced_pairs: weigh equal and different pairs half each.
+        pair_emphasis: which pairs count more; by default none.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class Objective(nn.Module):
         learn_temperature: bool = False,
         bias: float = 0.0,
         balanced_pairs: bool = False,
+        pair_emphasis: PairEmphasis = EVEN,
     ) -> None:
         super().__init__()
         if metric_weight < 0 or cross_entropy_weight < 0 or metric_weight + cross_entropy_weight == 0:
@@ -53,6 +56,7 @@ class Objective(nn.Module):
         self.cross_entropy_weight = cross_entropy_weight
         self.temperature = temperature
         self.balanced_pairs = balanced_pairs
+        self.pair_emphasis = pair_emphasis
         self.classifier = nn.Linear(feature_dim, num_classes) if cross_entropy_weight else None
         self.log_temperature: nn.Parameter | None = None
         self.bias: nn.Parameter | float = bias
@@ -64,15 +68,28 @@ class Objective(nn.Module):
         """τ as it now stands."""
         return self.temperature if self.log_temperature is None else self.log_temperature.exp()
 
-    def forward(self, z: torch.Tensor, labels: torch.Tensor, cross_entropy_scale: float = 1.0) -> torch.Tensor:
+    def forward(
+        self,
+        z: torch.Tensor,
+        labels: torch.Tensor,
+        cross_entropy_scale: float = 1.0,
+        domains: torch.Tensor | None = None,
+    ) -> torch.Tensor:
         """The loss of a batch; `cross_entropy_scale` in [0, 1] fades the cross entropy out during training.
 
         Among several processes, each with a part of the batch, this process's share: the shares add up to the loss.
+        `domains: (n,)` are needed where the domain of a pair matters.
         """
         total = z.new_zeros(())
         if self.metric_weight:
             metric = pairwise_metric_loss_share(
-                z, labels, self.pair_temperature(), bias=self.bias, balanced=self.balanced_pairs
+                z,
+                labels,
+                self.pair_temperature(),
+                bias=self.bias,
+                balanced=self.balanced_pairs,
+                emphasis=self.pair_emphasis,
+                domains=domains,
             )
             total = total + self.metric_weight * metric
         if self.classifier is not None and cross_entropy_scale > 0:

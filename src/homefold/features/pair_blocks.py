@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-__all__ = ["pair_loss_in_blocks", "rows_at_a_time"]
+__all__ = ["PairWeights", "pair_loss_in_blocks", "rows_at_a_time"]
+
+PairWeights = Callable[[slice, torch.Tensor, torch.Tensor], torch.Tensor]
+"""From some rows, which of their pairs have equal labels, and those pairs' logits, to what each pair weighs."""
 
 # So many pairs of a block make matrices of 16 MB in float32: large enough to be fast, small beside N².
 _PAIRS_AT_A_TIME = 1 << 22
@@ -33,6 +37,7 @@ def pair_loss_in_blocks(
     *,
     balanced: bool,
     chunk: int,
+    weigh: PairWeights | None = None,
 ) -> torch.Tensor:
     """What the pairs of `rows` with all `columns` contribute to the L_A of all pairs of `columns`.
 
@@ -47,11 +52,16 @@ def pair_loss_in_blocks(
         bias: b.
         balanced: weigh equal and different pairs half each.
         chunk: rows of the pair matrix held at a time; memory grows as `chunk · n`.
+        weigh: what each pair weighs, constants for the gradient; by default as `balanced` says.
     """
-    same_weight, different_weight = _pair_weights(column_labels, balanced, columns.dtype)
+    if weigh is None:
+        weigh = _pair_weights(column_labels, balanced, columns.dtype)
 
     def scalar(value: float | torch.Tensor) -> torch.Tensor:
-        return torch.as_tensor(value, dtype=columns.dtype, device=columns.device)
+        # Filled on the device: a copy from the host could not be recorded.
+        if isinstance(value, torch.Tensor):
+            return value.to(columns.device, columns.dtype)
+        return torch.full((), value, dtype=columns.dtype, device=columns.device)
 
     value: torch.Tensor = _PairBlocks.apply(
         rows,
@@ -60,22 +70,21 @@ def pair_loss_in_blocks(
         column_labels,
         scalar(temperature),
         scalar(bias),
-        same_weight,
-        different_weight,
+        weigh,
         chunk,
     )
     return value
 
 
-def _pair_weights(labels: torch.Tensor, balanced: bool, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    """What each pair of equal and each pair of different labels weighs."""
+def _pair_weights(labels: torch.Tensor, balanced: bool, dtype: torch.dtype) -> PairWeights:
+    """One weight for each pair of equal and one for each pair of different labels."""
     pairs = len(labels) ** 2
-    if not balanced:
-        weight = torch.full((), 1 / pairs, dtype=dtype, device=labels.device)
-        return weight, weight
-    same = labels.unique(return_counts=True)[1].square().sum()
-    halves = (0.5 / count.clamp(min=1).to(dtype) for count in (same, pairs - same))
-    return next(halves), next(halves)
+    if balanced:
+        equal = labels.unique(return_counts=True)[1].square().sum()
+        same_weight, different_weight = (0.5 / count.clamp(min=1).to(dtype) for count in (equal, pairs - equal))
+    else:
+        same_weight = different_weight = torch.full((), 1 / pairs, dtype=dtype, device=labels.device)
+    return lambda block, same, logits: torch.where(same, same_weight, different_weight)
 
 
 class _PairBlocks(torch.autograd.Function):
@@ -93,8 +102,7 @@ class _PairBlocks(torch.autograd.Function):
         column_labels: torch.Tensor,
         temperature: torch.Tensor,
         bias: torch.Tensor,
-        same_weight: torch.Tensor,
-        different_weight: torch.Tensor,
+        weigh: PairWeights,
         chunk: int,
     ) -> torch.Tensor:
         wanted = any(ctx.needs_input_grad)
@@ -107,7 +115,7 @@ class _PairBlocks(torch.autograd.Function):
             part = rows[start : start + chunk]
             logits = (part @ columns.T).div_(temperature).add_(bias)
             same = row_labels[start : start + chunk, None] == column_labels
-            weights = torch.where(same, same_weight, different_weight)
+            weights = weigh(slice(start, start + chunk), same, logits)
             # -log of the probability of being right, which does not overflow
             losses = F.logsigmoid(torch.where(same, logits, -logits)).mul_(weights)
             total -= losses.sum()
@@ -129,4 +137,4 @@ class _PairBlocks(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         to_rows, to_columns, to_temperature, to_bias = (saved * gradient for saved in ctx.saved_tensors)
-        return to_rows, to_columns, None, None, to_temperature, to_bias, None, None, None
+        return to_rows, to_columns, None, None, to_temperature, to_bias, None, None

@@ -12,12 +12,23 @@ import numpy as np
 import torch
 
 from homefold.data.dataset import DomainDataset
+from homefold.errors import ConfigError
+from homefold.features.backbone_learning import (
+    backbone_groups,
+    freeze_batch_norm,
+    frozen_first_blocks,
+    learns_as_the_head,
+    starting_point,
+)
 from homefold.features.collapse import FeatureSpread
 from homefold.features.config import FeatureConfig
-from homefold.features.loop import Batch, TrainingRun, complete_run
+from homefold.features.loop import Batch, ParameterGroup, TrainingRun, complete_run
 from homefold.features.loss import pairwise_metric_loss_bound
+from homefold.features.mix_style import mixed_styles
 from homefold.features.network import FeatureNet
 from homefold.features.objective import Objective
+from homefold.features.pair_emphasis import PairEmphasis
+from homefold.features.starting_point import StartingPoint
 from homefold.progress import ProgressReporter
 from homefold.seeding import isolated_seed
 
@@ -98,11 +109,15 @@ def train_features(
             learn_temperature=config.learn_temperature,
             bias=config.pair_bias,
             balanced_pairs=config.balanced_pairs,
+            pair_emphasis=PairEmphasis(cross_domain=config.cross_domain_weight, hardness=config.hard_pairs),
         )
     if objective_state is not None:
         objective.load_state_dict(objective_state)
     run = _FeatureRun(config, net, objective, dataset, train, held_out, seed, device)
-    complete_run(run, checkpoint=checkpoint, reporter=reporter, on_epoch=on_epoch)
+    if config.pretrained_pull:
+        run.start = starting_point(config, run.net.backbone)
+    with mixed_styles(config, net, device), frozen_first_blocks(config, net.backbone):
+        complete_run(run, checkpoint=checkpoint, reporter=reporter, on_epoch=on_epoch)
     return run.finish()
 
 
@@ -112,6 +127,8 @@ class _FeatureRun(TrainingRun):
     net: FeatureNet
     objective: Objective
     shares_batches = True
+    start: StartingPoint | None = None
+    """Where the backbone is pulled to, if it is."""
 
     @property
     def recordable(self) -> bool:
@@ -125,13 +142,47 @@ class _FeatureRun(TrainingRun):
     def _forward(self) -> Callable[[torch.Tensor], torch.Tensor]:
         return torch.compile(self.net) if self.compiled else self.net
 
+    def parameter_groups(self) -> list[ParameterGroup]:
+        if learns_as_the_head(self.config):
+            return super().parameter_groups()
+        rest = ParameterGroup([*self.net.head.parameters(), *self.objective.parameters()])
+        groups = [*backbone_groups(self.config, self.net.backbone), rest]
+        learning = [group for group in groups if group.parameters]
+        if not learning:
+            raise ConfigError(
+                "frozen_blocks leaves nothing that learns; freeze fewer blocks, or give the network a head."
+            )
+        return learning
+
+    def epoch_start(self) -> None:
+        if self.config.frozen_batch_norm:
+            freeze_batch_norm(self.net.backbone)
+
     def batch_loss(self, batch: Batch) -> torch.Tensor:
         fade = 1.0
         if self._fades:
             fade = max(0.0, 1 - batch.step / max(batch.steps * self.config.cross_entropy_until, 1))
         z = self._forward(batch.images)
         with torch.autocast(self.device.type, enabled=False):
-            return self.objective(z.float(), batch.labels, fade)
+            loss = self.objective(z.float(), batch.labels, fade, batch.domains)
+            return loss if self.start is None else loss + self._pull(self.start)
+
+    def _pull(self, start: StartingPoint) -> torch.Tensor:
+        """Zero, with the gradient of the pull to the start: like weight decay it is no part of the loss that is told.
+
+        Among several processes, this one's share.
+        """
+        penalty = self.config.pretrained_pull / self.processes.count * start.distance()
+        return penalty - penalty.detach()
+
+    def state(self) -> dict[str, Any]:
+        state = super().state()
+        return state if self.start is None else {**state, "start": self.start.state_dict()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        if self.start is not None:
+            self.start.load_state_dict(state["start"])
 
     def criterion(self, z: torch.Tensor, scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         return self.objective.criterion(z, labels, self.config.temperature)

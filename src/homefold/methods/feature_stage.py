@@ -88,6 +88,7 @@ def fine_tuning_config(config: FeatureConfig) -> FeatureConfig:
         schedule="constant",
         select="last",
         average_from=1.0,
+        average_every=0,
     )
 
 

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from homefold.config import HomefoldConfig
 from homefold.data.dataset import DomainDataset
 from homefold.data.splits import selection_split
+from homefold.errors import ConfigError
 from homefold.evaluation.stage_store import Stage, StageId, stage_id
 from homefold.features import FeatureConfig, FeatureNet
 from homefold.features.loop import Batch, ParameterGroup, TrainingRun, complete_run
@@ -26,6 +27,15 @@ from homefold.methods.learner import Learner, LearningTask
 from homefold.seeding import isolated_seed
 
 __all__ = ["LearnerRecipe", "LearnerStage", "learner_id", "train_learner_stage"]
+
+_OF_STAGE_1_ALONE = (
+    "mix_style_probability",
+    "backbone_rate",
+    "layer_decay",
+    "frozen_blocks",
+    "frozen_batch_norm",
+    "pretrained_pull",
+)
 
 
 @dataclass(frozen=True)
@@ -160,6 +170,16 @@ def _complete(run: _LearnerRun, task: TrainingTask, recipe: LearnerRecipe, check
     return {"learner": run.net.state_dict(), "report": report.as_dict()}
 
 
+def _require_plain(config: FeatureConfig) -> None:
+    """Refuse settings that only stage 1 follows, instead of training as if they had not been given."""
+    plain = FeatureConfig()
+    given = [name for name in _OF_STAGE_1_ALONE if getattr(config, name) != getattr(plain, name)]
+    if given:
+        raise ConfigError(
+            f"only stage 1 and Deep All follow {', '.join(given)}; leave out the setting or this training-time method."
+        )
+
+
 class _LearnerRun(TrainingRun):
     """A learner under its own loss, selected by the cross entropy of held-out source images, as Deep All is."""
 
@@ -174,6 +194,7 @@ class _LearnerRun(TrainingRun):
         held_out: np.ndarray,
         task: TrainingTask,
     ) -> None:
+        _require_plain(config)
         super().__init__(config, learner, nn.Module(), dataset, train, held_out, task.config.seed, task.device)
 
     @property

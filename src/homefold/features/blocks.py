@@ -1,0 +1,93 @@
+"""A backbone as its blocks from pixels to features, by name: what can be frozen, slowed down or mixed in style."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from torch import nn
+
+from homefold.features.backbones import DigitsNet, WideResNet
+
+__all__ = ["Block", "backbone_blocks", "inner_blocks"]
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A part of a backbone.
+
+    Args:
+        name: as settings call it.
+        modules: its layers in the order they are applied; the last one's output is the block's.
+        parameters: all it learns.
+    """
+
+    name: str
+    modules: tuple[nn.Module, ...]
+    parameters: tuple[nn.Parameter, ...]
+
+
+def backbone_blocks(backbone: nn.Module) -> tuple[Block, ...]:
+    """Every parameter of `backbone` in exactly one block, the blocks in the order in which an image passes them.
+
+    A residual network has `stem` and `layer1` to `layer4`, the digits nets `block1` to `block4`, the wide residual
+    network `stem` and `group1` to `group3`, AlexNet `features1` to `features3` (each up to a pooling) and
+    `classifier`; any other network has its children that learn something, by their own names.
+
+    >>> [block.name for block in backbone_blocks(DigitsNet())]
+    ['block1', 'block2', 'block3', 'block4']
+    """
+    blocks: list[Block] = []
+    taken: set[int] = set()
+    for name, modules in _named_parts(backbone):
+        parameters = [item for module in modules for item in module.parameters() if id(item) not in taken]
+        taken.update(map(id, parameters))
+        if parameters:
+            blocks.append(Block(name, tuple(modules), tuple(parameters)))
+    # Such as a vision transformer's position embedding, which belongs to no child: it joins the image first.
+    loose = tuple(item for item in backbone.parameters() if id(item) not in taken)
+    if not loose:
+        return tuple(blocks)
+    if not blocks:
+        return (Block("backbone", (backbone,), loose),)
+    first = blocks[0]
+    return (Block(first.name, first.modules, (*first.parameters, *loose)), *blocks[1:])
+
+
+def inner_blocks(blocks: Sequence[Block]) -> tuple[str, ...]:
+    """Names of the first two blocks after the stem, where a map still shows its image's style."""
+    return tuple(block.name for block in blocks if block.name != "stem")[:2]
+
+
+def _named_parts(backbone: nn.Module) -> list[tuple[str, Sequence[nn.Module]]]:
+    if isinstance(backbone, DigitsNet):
+        return _cut_after(backbone, nn.ReLU, "block")
+    if isinstance(backbone, WideResNet):
+        blocks = list(backbone.blocks)
+        size = len(blocks) // 3
+        return [
+            ("stem", [backbone.stem]),
+            ("group1", blocks[:size]),
+            ("group2", blocks[size : 2 * size]),
+            ("group3", [*blocks[2 * size :], backbone.norm]),
+        ]
+    children = dict(backbone.named_children())
+    if "layer1" in children:
+        names = list(children)
+        stem, rest = names[: names.index("layer1")], names[names.index("layer1") :]
+        return [("stem", [children[name] for name in stem]), *((name, [children[name]]) for name in rest)]
+    features = children.get("features")
+    if isinstance(features, nn.Sequential) and any(isinstance(layer, nn.MaxPool2d) for layer in features):
+        rest = [name for name in children if name != "features"]
+        return [*_cut_after(features, nn.MaxPool2d, "features"), *((name, [children[name]]) for name in rest)]
+    return [(name, [child]) for name, child in children.items()]
+
+
+def _cut_after(layers: Iterable[nn.Module], kind: type[nn.Module], name: str) -> list[tuple[str, Sequence[nn.Module]]]:
+    """Runs of layers that end with one of `kind`, numbered from 1; what comes after the last of them is the last."""
+    parts: list[list[nn.Module]] = [[]]
+    for layer in layers:
+        parts[-1].append(layer)
+        if isinstance(layer, kind):
+            parts.append([])
+    return [(f"{name}{number}", part) for number, part in enumerate(parts, start=1) if part]
