@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from homefold.errors import ConfigError
 from homefold.methods.base import Method, MethodInfo, TestTimeMethod
 from homefold.methods.ccsa import CCSA
+from homefold.methods.class_means import ClassMeans
 from homefold.methods.crossgrad import CrossGrad
 from homefold.methods.d_sam import DSam
 from homefold.methods.ddaig import Ddaig
@@ -149,6 +150,7 @@ for method in (CCSA(), MmdAae(), CrossGrad(), Ddaig(), Jigen(), RSC(), DSam(), M
     register_method(method)
 
 register_test_time_method("1-nn", OneNearestNeighbour)
+register_test_time_method("class-means", ClassMeans)
 register_test_time_method("t3a", T3A)
 register_test_time_method("tent", Tent)
 register_test_time_method("ttt", TestTimeTraining, default="rotation")

@@ -28,6 +28,7 @@ METHODS = {
 
 OTHERS = {
     "1-nn": "1-NN",
+    "class-means": "Class means",
     "ccsa": "CCSA",
     "mmd-aae": "MMD-AAE",
     "crossgrad": "CrossGrad",

@@ -5,7 +5,10 @@ from __future__ import annotations
 from homefold.evaluation.bench import run_bench
 from homefold.evaluation.options import BenchOptions
 
-METHODS = ("deep-all", "1-nn", "t3a", "tent", "ttt", "ttt+deep-all", "shot-im", "memo", "t3a+without-projection")
+METHODS = (
+    "deep-all", "1-nn", "class-means", "t3a", "tent", "ttt", "ttt+deep-all", "shot-im", "memo",
+    "t3a+without-projection",
+)  # fmt: skip
 
 
 def test_all_of_them_have_a_record(few_digits, tmp_path):
