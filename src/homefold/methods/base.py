@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -211,6 +211,10 @@ class Method(ABC):
     @abstractmethod
     def train(self, task: TrainingTask) -> TrainedMethod:
         """Train on the source, sharing stages where it can."""
+
+    def varied(self, **settings: Any) -> Method:
+        """The same method with hyper-parameters of its own changed."""
+        return replace(self, **settings)  # type: ignore[type-var]
 
     def settings(self) -> dict[str, Any]:
         """Its own hyper-parameters as plain values."""

@@ -7,7 +7,7 @@ from homefold.evaluation.options import BenchOptions
 
 METHODS = (
     "deep-all", "1-nn", "class-means", "t3a", "tent", "ttt", "ttt+deep-all", "shot-im", "memo",
-    "t3a+without-projection",
+    "t3a+without-projection", "class-means+without-projection:features.temperature=0.2",
 )  # fmt: skip
 
 
@@ -34,5 +34,8 @@ def test_all_of_them_have_a_record(few_digits, tmp_path):
     }  # fmt: skip
     assert by_name["ttt"].facts["method"]["base"] == "rotation"
     assert by_name["tent"].facts["stages"].keys() == by_name["deep-all"].facts["stages"].keys()
+    changed = by_name["class-means+without-projection:features.temperature=0.2"]
+    assert changed.config["features"]["temperature"] == 0.2
+    assert changed.facts["method"]["base_settings"]["changes"] == ["features.temperature=0.2"]
     own = by_name["ttt+deep-all"].facts["stages"].keys() - by_name["deep-all"].facts["stages"].keys()
     assert [name.rsplit("-", 1)[0] for name in own] == ["rotation-head"]
