@@ -66,6 +66,14 @@ class HomefoldConfig:
     projection: ProjectionConfig = field(default_factory=ProjectionConfig)
     """Stage 4: the search at inference."""
 
+    def require_consistent(self) -> None:
+        """Refuse settings that contradict each other; called when all of them are known."""
+        if self.manifold.space == "backbone" and self.features.head == "none":
+            raise ConfigError(
+                "manifold.space=backbone projects what f's head is given, and features.head=none has no head: there "
+                "both spaces are one; set manifold.space=feature, or another features.head."
+            )
+
 
 def _default() -> HomefoldConfig:
     return HomefoldConfig()

@@ -69,6 +69,7 @@ class HomeMethod(Method):
             config = deep_all_config(config)
         if self.manifold is None:
             return replace(config, classifier=replace(config.classifier, train_on="features"))
+        config.require_consistent()
         return replace(config, manifold=_manifold_config(config, self.manifold, preset))
 
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
@@ -92,7 +93,7 @@ def _manifold_config(config: HomefoldConfig, kind: str, preset: str) -> Manifold
     if kind == "nearest":
         return replace(given, kind="nearest")
     if preset == "paper":
-        return paper_manifold_config("gan")
+        return replace(paper_manifold_config("gan"), space=given.space)
     epochs = None if given.epochs is None else math.ceil(given.epochs * _GAN_EPOCHS_PER_VAE_EPOCH)
     return replace(given, kind="gan", optimizer="adamw", learning_rate=None, epochs=epochs)
 
@@ -117,12 +118,12 @@ class TrainedHome(TrainedMethod):
         return self._stages
 
     def answer(self, images: ImageSet) -> Answers:
-        z, seconds = self.features.of(images)
-        prepared = self.model.prepare(z)
+        z, seconds = self.features.of(images, "feature" if self.model.head is None else "backbone")
+        seen = self.model.seen(z)
         if self.method.manifold is None:
             began = time.perf_counter()
             predictions = self.model.predict(z, projected=False)
-            return Answers(predictions, seconds + time.perf_counter() - began, prepared)
+            return Answers(predictions, seconds + time.perf_counter() - began, seen)
         self.model.off_manifold_scale(self.model.projection)  # of the model rather than of these images
         began = time.perf_counter()
         found = self._project(z)
@@ -131,22 +132,23 @@ class TrainedHome(TrainedMethod):
         return Answers(
             predictions,
             seconds,
-            prepared,
-            found.features,
+            seen,
+            self.model.seen_projected(found),
             self.model.predict(z, projected=False),
-            self._curves(prepared),
+            self._curves(self.model.prepare(z)),
         )
 
     def _project(self, z: torch.Tensor) -> Projection:
         if not self.method.stop_offset:
             return self.model.project(z)
-        return project_with_offset(
+        found = project_with_offset(
             self.model.manifold,
             self.model.prepare(z),
             self.model.projection,
             seed=self.model.seed,
             offset=self.method.stop_offset,
         )
+        return self.model.at_own_length(found, z)
 
     def _curves(self, prepared: torch.Tensor) -> dict[str, np.ndarray]:
         """Loss against iteration for a few evenly spaced samples, from one random start."""
