@@ -101,7 +101,8 @@ class FeatureModel:
         self, z: torch.Tensor, config: ProjectionConfig | None = None, reporter: ProgressReporter | None = None
     ) -> Projection:
         """Bring raw features `(n, d)` to the source manifold."""
-        found = project(self.manifold, self.prepare(z), config or self.projection, seed=self.seed, reporter=reporter)
+        search = (config or self.projection).search
+        found = project(self.manifold, self.prepare(z), search, seed=self.seed, reporter=reporter)
         return self.at_own_length(found, z)
 
     def off_manifold_scale(self, config: ProjectionConfig) -> float:
@@ -109,12 +110,13 @@ class FeatureModel:
 
         It is saved for the model's own settings; for others fewer features must do, since a search may be long.
         """
-        if config not in self._scales:
-            step = 1 if config == self.projection else _STEP_FOR_OTHER_SETTINGS
-            found = project(self.manifold, self.calibration[::step].contiguous(), config, seed=self.seed)
+        search = config.search
+        if search not in self._scales:
+            step = 1 if search == self.projection.search else _STEP_FOR_OTHER_SETTINGS
+            found = project(self.manifold, self.calibration[::step].contiguous(), search, seed=self.seed)
             quantile = torch.quantile(1 - found.similarity_after, _CALIBRATION_QUANTILE)
-            self._scales[config] = max(float(quantile), _SMALLEST_SCALE)
-        return self._scales[config]
+            self._scales[search] = max(float(quantile), _SMALLEST_SCALE)
+        return self._scales[search]
 
     def logits(self, z: torch.Tensor) -> torch.Tensor:
         """C's output `(n, classes)` for prepared or projected features."""
@@ -212,7 +214,7 @@ class FeatureModel:
             head,
         )
         if "off_manifold_scale" in tensors:
-            model._scales[projection] = float(tensors["off_manifold_scale"])
+            model._scales[projection.search] = float(tensors["off_manifold_scale"])
         return model
 
 

@@ -24,7 +24,7 @@ from homefold.errors import ConfigError, DataError, ModelFileError
 from homefold.evaluation.records import versions
 from homefold.feature_model import FeatureModel, fit_feature_model
 from homefold.features import FeatureNet, build_feature_net, train_features
-from homefold.features.extraction import extract_features
+from homefold.features.extraction import extract_features, extract_views
 from homefold.features.network import FeatureSpace
 from homefold.files import plain_json, read_json, write_json
 from homefold.manifold import build_manifold
@@ -290,9 +290,12 @@ class Homefold:
         parts = [self._extract(self.net, images) for images, _ in self._image_chunks(data)]
         return torch.cat(parts).cpu().numpy()
 
-    def searched_features(self, data: ImageData) -> np.ndarray:
-        """What `feature_model` takes: raw features `(n, d)` in the space of the manifold, f's own by default."""
-        parts = [self._searched(images) for images, _ in self._image_chunks(data)]
+    def searched_features(self, data: ImageData, *, projection: ProjectionConfig | None = None) -> np.ndarray:
+        """What `feature_model` takes: raw features `(n, d)` in the space of the manifold, the mean of all views.
+
+        With the default settings they are `features`.
+        """
+        parts = [self._searched(images, projection) for images, _ in self._image_chunks(data)]
         return torch.cat(parts).cpu().numpy()
 
     def predict(
@@ -308,12 +311,12 @@ class Homefold:
         Args:
             data: a `DomainDataset`, an array of images, the path of an image or folder, or a list of paths.
             projected: bring each feature to the source manifold first; False is the control.
-            projection: other settings of the search than the model's own.
+            projection: other settings of the search and of the views than the model's own.
             skip_bad: leave out files that cannot be read instead of stopping; `paths` tells which remain.
         """
         parts = []
         for images, paths in self._image_chunks(data, skip_bad=skip_bad):
-            z = self._searched(images)
+            z = self._searched(images, projection)
             part = self.feature_model.predict(z, projected=projected, config=projection)
             parts.append(replace(part, paths=paths))
         return Predictions.concatenate(parts)
@@ -325,7 +328,8 @@ class Homefold:
     def project(self, data: ImageData, *, projection: ProjectionConfig | None = None) -> Projection:
         """Where each image's feature comes home to on the source manifold, in the manifold's space."""
         parts = [
-            self.feature_model.project(self._searched(images), projection) for images, _ in self._image_chunks(data)
+            self.feature_model.project(self._searched(images, projection), projection)
+            for images, _ in self._image_chunks(data)
         ]
         return Projection.concatenate(parts).cpu()
 
@@ -375,8 +379,9 @@ class Homefold:
     def _extract(self, net: FeatureNet, images: np.ndarray) -> torch.Tensor:
         return extract_features(net, images, self.device)
 
-    def _searched(self, images: np.ndarray) -> torch.Tensor:
-        return extract_features(self.net, images, self.device, space=self._space)
+    def _searched(self, images: np.ndarray, projection: ProjectionConfig | None) -> torch.Tensor:
+        views = self.config.views(projection)
+        return extract_views(self.net, images, self.device, space=self._space, views=views)
 
     def save(self, path: Path | str) -> None:
         """Write the model as one folder, atomically."""

@@ -16,6 +16,7 @@ from homefold.config import HomefoldConfig
 from homefold.device import one_thread
 from homefold.evaluation.stage_store import Stage, StageId
 from homefold.feature_model import FeatureModel, to_sphere
+from homefold.features.views import WHOLE, View
 from homefold.manifold import ManifoldConfig, paper_manifold_config
 from homefold.methods.base import (
     Answers,
@@ -67,6 +68,7 @@ class HomeMethod(Method):
     def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
         if self.features == "deep-all":
             config = deep_all_config(config)
+        config.views()  # complains of too many before any work
         if self.manifold is None:
             return replace(config, classifier=replace(config.classifier, train_on="features"))
         config.require_consistent()
@@ -82,7 +84,7 @@ class HomeMethod(Method):
     def train(self, task: TrainingTask) -> TrainedMethod:
         features = train_feature_stage(task)
         model, stages = feature_model(task, features, projected=self.manifold is not None)
-        return TrainedHome(self, features, model, stages)
+        return TrainedHome(self, features, model, stages, task.config.views())
 
 
 def _manifold_config(config: HomefoldConfig, kind: str, preset: str) -> ManifoldConfig:
@@ -106,19 +108,26 @@ class TrainedHome(TrainedMethod):
         features: stage 1.
         model: stages 2 to 4.
         stages: all that it stands on.
+        views: how each target image is seen.
     """
 
     def __init__(
-        self, method: HomeMethod, features: FeatureStage, model: FeatureModel, stages: tuple[Stage, ...]
+        self,
+        method: HomeMethod,
+        features: FeatureStage,
+        model: FeatureModel,
+        stages: tuple[Stage, ...],
+        views: tuple[View, ...] = WHOLE,
     ) -> None:
         self.method, self.features, self.model, self._stages = method, features, model, stages
+        self._views = views
 
     @property
     def stages(self) -> tuple[Stage, ...]:
         return self._stages
 
     def answer(self, images: ImageSet) -> Answers:
-        z, seconds = self.features.of(images, "feature" if self.model.head is None else "backbone")
+        z, seconds = self.features.of(images, "feature" if self.model.head is None else "backbone", self._views)
         seen = self.model.seen(z)
         if self.method.manifold is None:
             began = time.perf_counter()

@@ -147,7 +147,7 @@ def classifier_id(key: TaskKey) -> StageId:
     if config.classifier.train_on == "both":
         depends |= {"manifold": manifold_id(key).digest}
         # Without an encoder the search makes the reconstructions, and so its settings are settings of the training.
-        depends |= {"projection": asdict(config.projection)} if config.manifold.kind == "gan" else {}
+        depends |= {"projection": asdict(config.projection.search)} if config.manifold.kind == "gan" else {}
     return stage_id(
         "classifier",
         features=features_id(key).digest,
