@@ -135,22 +135,37 @@ class FeatureModel:
     ) -> Predictions:
         """Answers for raw features `(n, d)`; without projection C sees the features themselves."""
         if projected:
-            return self.classify(self.project(z, config, reporter), config)
+            return self.classify(self.project(z, config, reporter), z, config)
         raw = z.to(self.device).float()
         prepared = raw if self.head is not None else self.prepare(raw)
         ones = torch.ones(len(z), device=self.device)
         zeros = torch.zeros(len(z), dtype=torch.long, device=self.device)
-        return self._answers(
-            Projection(prepared, prepared[:, :0], ones, ones, zeros, zeros, ("none",)), ones * math.nan
-        )
+        found = Projection(prepared, prepared[:, :0], ones, ones, zeros, zeros, ("none",))
+        return self._predictions(found, ones * math.nan, self._probabilities(self.seen(raw)), ones == 0)
 
-    def classify(self, found: Projection, config: ProjectionConfig | None = None) -> Predictions:
-        """Answers for features that were projected with `config`, by default the model's own settings."""
-        off_manifold = (1 - found.similarity_after) / self.off_manifold_scale(config or self.projection)
-        return self._answers(found, off_manifold)
+    def classify(self, found: Projection, z: torch.Tensor, config: ProjectionConfig | None = None) -> Predictions:
+        """Answers for raw features `z` that were projected with `config`, by default the model's own settings.
 
-    def _answers(self, found: Projection, off_manifold: torch.Tensor) -> Predictions:
-        probabilities = torch.softmax(self.logits(self.seen_projected(found)), dim=1)
+        Where the projection is not trusted, or trusted in part, the features as they are have their say.
+        """
+        config = config or self.projection
+        off_manifold = (1 - found.similarity_after) / self.off_manifold_scale(config)
+        probabilities = self._probabilities(self.seen_projected(found))
+        trusted = torch.full_like(off_manifold, config.blend > 0, dtype=torch.bool)
+        if config.trust_below is not None:
+            trusted &= off_manifold <= config.trust_below
+        if not config.answers_for_all:
+            own = self._probabilities(self.seen(z))
+            blended = config.blend * probabilities + (1 - config.blend) * own
+            probabilities = torch.where(trusted[:, None], blended, own)
+        return self._predictions(found, off_manifold, probabilities, trusted)
+
+    def _probabilities(self, seen: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(self.logits(seen), dim=1)
+
+    def _predictions(
+        self, found: Projection, off_manifold: torch.Tensor, probabilities: torch.Tensor, projected: torch.Tensor
+    ) -> Predictions:
         return Predictions(
             class_names=self.class_names,
             probabilities=probabilities.cpu().numpy(),
@@ -159,6 +174,7 @@ class FeatureModel:
             iterations=found.iterations.cpu().numpy(),
             start=found.start.cpu().numpy(),
             off_manifold=off_manifold.cpu().numpy(),
+            projected=projected.cpu().numpy(),
             start_names=found.start_names,
             engine=found.engine,
         )

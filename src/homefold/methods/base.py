@@ -276,5 +276,6 @@ def plain_predictions(class_names: tuple[str, ...], probabilities: np.ndarray) -
         iterations=np.zeros(n, dtype=np.int64),
         start=np.zeros(n, dtype=np.int64),
         off_manifold=np.full(n, np.nan, dtype=np.float32),
+        projected=np.zeros(n, dtype=bool),
         start_names=("none",),
     )

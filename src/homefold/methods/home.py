@@ -136,7 +136,7 @@ class TrainedHome(TrainedMethod):
         self.model.off_manifold_scale(self.model.projection)  # of the model rather than of these images
         began = time.perf_counter()
         found = self._project(z)
-        predictions = self.model.classify(found)
+        predictions = self.model.classify(found, z)
         seconds += time.perf_counter() - began
         return Answers(
             predictions,
