@@ -158,3 +158,9 @@ def test_it_runs_as_under_set(name, few_digits, tmp_path):
 def test_a_bad_value_for_one_method_stops_the_plan(few_digits, tmp_path):
     with pytest.raises(ConfigError, match="steps must not be negative; got -1"):
         planned(("deep-all", "vae:projection.steps=-1"), few_digits, tmp_path)
+
+
+def test_what_a_suite_varies_is_varied_under_the_change():
+    varied = find_method("vae:projection.steps=9").varied(stop_offset=3)
+    assert varied.settings() == {**find_method("vae").settings(), "stop_offset": 3, "changes": ["projection.steps=9"]}
+    assert varied.configure(preset_config("small"), "default").projection.steps == 9
