@@ -64,6 +64,7 @@ def test_what_a_prediction_carries(fitted, street):
         "iterations",
         "start",
         "off_manifold",
+        "projected",
     }
 
 

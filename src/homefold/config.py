@@ -16,6 +16,7 @@ from homefold.data.augmentation import augmentation_preset
 from homefold.errors import ConfigError
 from homefold.features.config import FeatureConfig
 from homefold.features.network import Normalisation
+from homefold.features.views import View, fixed_views
 from homefold.manifold import ManifoldConfig, paper_manifold_config
 from homefold.projection.config import ProjectionConfig, projection_preset
 
@@ -65,6 +66,21 @@ class HomefoldConfig:
     """Stage 3: the classifier C."""
     projection: ProjectionConfig = field(default_factory=ProjectionConfig)
     """Stage 4: the search at inference."""
+
+    def views(self, projection: ProjectionConfig | None = None) -> tuple[View, ...]:
+        """How each image is seen at prediction, by other settings of the projection if they are given."""
+        asked = projection or self.projection
+        mirror = asked.mirror and self.features.augmentation.flip_probability > 0
+        return fixed_views(asked.views, mirror=mirror)
+
+    def require_consistent(self) -> None:
+        """Refuse settings that contradict each other; called when all of them are known."""
+        self.views()
+        if self.manifold.space == "backbone" and self.features.head == "none":
+            raise ConfigError(
+                "manifold.space=backbone projects what f's head is given, and features.head=none has no head: there "
+                "both spaces are one; set manifold.space=feature, or another features.head."
+            )
 
 
 def _default() -> HomefoldConfig:

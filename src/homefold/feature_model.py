@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch import nn
 
 from homefold.classifier import Classifier, ClassifierConfig, build_classifier, fit_classifier
 from homefold.device import one_thread
-from homefold.errors import ModelFileError
+from homefold.errors import ConfigError, ModelFileError
 from homefold.features.loss import cosine_normalise
 from homefold.manifold import Manifold, ManifoldConfig, ManifoldReport, build_manifold, fit_manifold
 from homefold.predictions import Predictions
@@ -20,7 +21,7 @@ from homefold.projection import Projection, ProjectionConfig, project
 from homefold.projection.projector import preferred_tile
 from homefold.tiles import apply_in_tiles, steady_tile
 
-__all__ = ["FeatureModel", "calibration_features", "fit_feature_model", "reconstructor", "to_sphere"]
+__all__ = ["FeatureModel", "calibration_features", "fit_feature_model", "reconstructor", "to_sphere", "with_lengths_of"]
 
 _CALIBRATION_ROWS = 256
 _CALIBRATION_QUANTILE = 0.95
@@ -46,6 +47,7 @@ class FeatureModel:
         seed: of random starts.
         calibration: `(m, d)` held-out source features, normalised as in training: they say which off-manifold
             distance is usual.
+        head: from the space of the manifold to that of the classifier, f's own; None where both are one.
     """
 
     manifold: Manifold
@@ -55,6 +57,7 @@ class FeatureModel:
     class_names: tuple[str, ...]
     seed: int
     calibration: torch.Tensor
+    head: nn.Module | None = None
 
     def __post_init__(self) -> None:
         self._scales: dict[ProjectionConfig, float] = {}
@@ -69,23 +72,51 @@ class FeatureModel:
         z = z.to(self.device).float()
         return to_sphere(z) if self.normalise else z
 
+    def seen(self, z: torch.Tensor) -> torch.Tensor:
+        """Raw features `(n, d)` of the manifold's space as C sees them, without projection."""
+        return self.prepare(z if self.head is None else self._through_head(z.to(self.device).float()))
+
+    def seen_projected(self, found: Projection) -> torch.Tensor:
+        """Projected features as C sees them."""
+        return found.features if self.head is None else self.seen(found.features)
+
+    def at_own_length(self, found: Projection, z: torch.Tensor) -> Projection:
+        """What was found for raw features `z`, at their length where f's head follows.
+
+        A search by cosine finds a direction, and G knows directions only where features are normalised; the head is no
+        linear map, so that length is something to it.
+        """
+        if self.head is None or not self.normalise:
+            return found
+        return replace(found, features=with_lengths_of(found.features, z.to(self.device).float()))
+
+    def _through_head(self, h: torch.Tensor) -> torch.Tensor:
+        assert self.head is not None
+        with torch.no_grad(), one_thread(h.device):
+            preferred = preferred_tile(self.projection, h.device)
+            size = steady_tile(self.head, "head", self.head, h.shape[1:], preferred, h.device)
+            return apply_in_tiles(self.head, h, size)
+
     def project(
         self, z: torch.Tensor, config: ProjectionConfig | None = None, reporter: ProgressReporter | None = None
     ) -> Projection:
         """Bring raw features `(n, d)` to the source manifold."""
-        return project(self.manifold, self.prepare(z), config or self.projection, seed=self.seed, reporter=reporter)
+        search = (config or self.projection).search
+        found = project(self.manifold, self.prepare(z), search, seed=self.seed, reporter=reporter)
+        return self.at_own_length(found, z)
 
     def off_manifold_scale(self, config: ProjectionConfig) -> float:
         """The distance 1 − cos that 95 % of held-out source features stay below under these settings.
 
         It is saved for the model's own settings; for others fewer features must do, since a search may be long.
         """
-        if config not in self._scales:
-            step = 1 if config == self.projection else _STEP_FOR_OTHER_SETTINGS
-            found = project(self.manifold, self.calibration[::step].contiguous(), config, seed=self.seed)
+        search = config.search
+        if search not in self._scales:
+            step = 1 if search == self.projection.search else _STEP_FOR_OTHER_SETTINGS
+            found = project(self.manifold, self.calibration[::step].contiguous(), search, seed=self.seed)
             quantile = torch.quantile(1 - found.similarity_after, _CALIBRATION_QUANTILE)
-            self._scales[config] = max(float(quantile), _SMALLEST_SCALE)
-        return self._scales[config]
+            self._scales[search] = max(float(quantile), _SMALLEST_SCALE)
+        return self._scales[search]
 
     def logits(self, z: torch.Tensor) -> torch.Tensor:
         """C's output `(n, classes)` for prepared or projected features."""
@@ -104,21 +135,37 @@ class FeatureModel:
     ) -> Predictions:
         """Answers for raw features `(n, d)`; without projection C sees the features themselves."""
         if projected:
-            return self.classify(self.project(z, config, reporter), config)
-        prepared = self.prepare(z)
+            return self.classify(self.project(z, config, reporter), z, config)
+        raw = z.to(self.device).float()
+        prepared = raw if self.head is not None else self.prepare(raw)
         ones = torch.ones(len(z), device=self.device)
         zeros = torch.zeros(len(z), dtype=torch.long, device=self.device)
-        return self._answers(
-            Projection(prepared, prepared[:, :0], ones, ones, zeros, zeros, ("none",)), ones * math.nan
-        )
+        found = Projection(prepared, prepared[:, :0], ones, ones, zeros, zeros, ("none",))
+        return self._predictions(found, ones * math.nan, self._probabilities(self.seen(raw)), ones == 0)
 
-    def classify(self, found: Projection, config: ProjectionConfig | None = None) -> Predictions:
-        """Answers for features that were projected with `config`, by default the model's own settings."""
-        off_manifold = (1 - found.similarity_after) / self.off_manifold_scale(config or self.projection)
-        return self._answers(found, off_manifold)
+    def classify(self, found: Projection, z: torch.Tensor, config: ProjectionConfig | None = None) -> Predictions:
+        """Answers for raw features `z` that were projected with `config`, by default the model's own settings.
 
-    def _answers(self, found: Projection, off_manifold: torch.Tensor) -> Predictions:
-        probabilities = torch.softmax(self.logits(found.features), dim=1)
+        Where the projection is not trusted, or trusted in part, the features as they are have their say.
+        """
+        config = config or self.projection
+        off_manifold = (1 - found.similarity_after) / self.off_manifold_scale(config)
+        probabilities = self._probabilities(self.seen_projected(found))
+        trusted = torch.full_like(off_manifold, config.blend > 0, dtype=torch.bool)
+        if config.trust_below is not None:
+            trusted &= off_manifold <= config.trust_below
+        if not config.answers_for_all:
+            own = self._probabilities(self.seen(z))
+            blended = config.blend * probabilities + (1 - config.blend) * own
+            probabilities = torch.where(trusted[:, None], blended, own)
+        return self._predictions(found, off_manifold, probabilities, trusted)
+
+    def _probabilities(self, seen: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(self.logits(seen), dim=1)
+
+    def _predictions(
+        self, found: Projection, off_manifold: torch.Tensor, probabilities: torch.Tensor, projected: torch.Tensor
+    ) -> Predictions:
         return Predictions(
             class_names=self.class_names,
             probabilities=probabilities.cpu().numpy(),
@@ -127,6 +174,7 @@ class FeatureModel:
             iterations=found.iterations.cpu().numpy(),
             start=found.start.cpu().numpy(),
             off_manifold=off_manifold.cpu().numpy(),
+            projected=projected.cpu().numpy(),
             start_names=found.start_names,
             engine=found.engine,
         )
@@ -150,8 +198,10 @@ class FeatureModel:
         seed: int,
         manifold_report: dict[str, Any],
         device: torch.device,
+        head: nn.Module | None = None,
     ) -> FeatureModel:
-        """Rebuild what `tensors` was taken from."""
+        """Rebuild what `tensors` was taken from; `head` is that of the network, where the manifold is of its input."""
+        _require_head(manifold_config, head)
 
         def part(prefix: str) -> dict[str, torch.Tensor]:
             return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
@@ -161,7 +211,8 @@ class FeatureModel:
             raise ModelFileError("the tensor 'calibration' is missing.")
         feature_dim = calibration.shape[1]
         manifold = build_manifold(manifold_config, feature_dim)
-        classifier = build_classifier(classifier_config, feature_dim, len(class_names))
+        classified = feature_dim if head is None else tensors["classifier.layers.0.weight"].shape[1]
+        classifier = build_classifier(classifier_config, classified, len(class_names))
         try:
             manifold.load_state_dict(part("manifold."))
             classifier.load_state_dict(part("classifier."))
@@ -169,10 +220,17 @@ class FeatureModel:
             raise ModelFileError(f"the tensors do not fit the configuration ({error}).") from None
         manifold.report = ManifoldReport.from_dict(manifold_report)
         model = FeatureModel(
-            manifold.to(device), classifier.to(device), projection, normalise, class_names, seed, calibration.to(device)
+            manifold.to(device),
+            classifier.to(device),
+            projection,
+            normalise,
+            class_names,
+            seed,
+            calibration.to(device),
+            head,
         )
         if "off_manifold_scale" in tensors:
-            model._scales[projection] = float(tensors["off_manifold_scale"])
+            model._scales[projection.search] = float(tensors["off_manifold_scale"])
         return model
 
 
@@ -190,15 +248,31 @@ def fit_feature_model(
     seed: int,
     device: torch.device,
     reporter: ProgressReporter | None = None,
+    pooled: tuple[torch.Tensor, torch.Tensor] | None = None,
+    head: nn.Module | None = None,
 ) -> FeatureModel:
-    """Stages 2 and 3 on raw source features `(n, d)` with labels `(n,)`, selected on the held-out ones."""
+    """Stages 2 and 3 on raw source features `(n, d)` with labels `(n,)`, selected on the held-out ones.
+
+    Where `manifold_config.space` is backbone, `pooled` are the backbone's outputs for both, and `head` makes z of them.
+    """
+    _require_head(manifold_config, head)
     train, held_out = train.to(device).float(), held_out.to(device).float()
     train_labels, held_out_labels = train_labels.to(device), held_out_labels.to(device)
     if normalise:
         train, held_out = to_sphere(train), to_sphere(held_out)
+    modelled, modelled_held_out, raw = train, held_out, None
+    if pooled is not None:
+        raw, raw_held_out = (part.to(device).float() for part in pooled)
+        modelled, modelled_held_out = (to_sphere(raw), to_sphere(raw_held_out)) if normalise else (raw, raw_held_out)
     with one_thread(device):
         manifold = fit_manifold(
-            manifold_config, train, held_out, labels=train_labels, seed=seed, device=device, reporter=reporter
+            manifold_config,
+            modelled,
+            modelled_held_out,
+            labels=train_labels,
+            seed=seed,
+            device=device,
+            reporter=reporter,
         )
         manifold.require_usable()
         classifier = fit_classifier(
@@ -208,25 +282,55 @@ def fit_feature_model(
             held_out,
             held_out_labels,
             num_classes=len(class_names),
-            reconstruct=reconstructor(manifold, projection, seed),
+            reconstruct=reconstructor(manifold, projection, seed, head=head, normalise=normalise),
+            reconstruct_from=raw,
             seed=seed,
             device=device,
             reporter=reporter,
         )
-    return FeatureModel(manifold, classifier, projection, normalise, class_names, seed, calibration_features(held_out))
+    calibration = calibration_features(modelled_held_out)
+    return FeatureModel(manifold, classifier, projection, normalise, class_names, seed, calibration, head)
+
+
+def _require_head(config: ManifoldConfig, head: nn.Module | None) -> None:
+    """Refuse a manifold of the backbone's output where there are features and no network."""
+    if config.space == "backbone" and head is None:
+        raise ConfigError(
+            "manifold.space=backbone needs the network whose head follows the projection, and here are features "
+            "without a network; set space to feature, or fit a Homefold on images."
+        )
+
+
+def with_lengths_of(directions: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    """Every row of `directions: (n, d)` at the length of the same row of `z: (n, d)`."""
+    return cosine_normalise(directions) * torch.linalg.vector_norm(z, dim=1, keepdim=True)
 
 
 def reconstructor(
-    manifold: Manifold, projection: ProjectionConfig, seed: int
+    manifold: Manifold,
+    projection: ProjectionConfig,
+    seed: int,
+    *,
+    head: nn.Module | None = None,
+    normalise: bool = True,
 ) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Brings prepared features `(n, d)` to the manifold: by its encoder, or by the search where it has none."""
+    """Brings prepared features `(n, d)` to the manifold: by its encoder, or by the search where it has none.
+
+    With a head it takes raw features of the backbone, and gives prepared features z `(n, k)` of what it finds for them.
+    """
 
     def reconstruct(z: torch.Tensor) -> torch.Tensor:
         if manifold.has_encoder or not manifold.is_continuous:
             return manifold.decode(manifold.encode(z))
         return project(manifold, z, projection, seed=seed).features
 
-    return reconstruct
+    def reconstruct_pooled(h: torch.Tensor) -> torch.Tensor:
+        assert head is not None
+        if not normalise:
+            return head(reconstruct(h))
+        return to_sphere(head(with_lengths_of(reconstruct(to_sphere(h)), h)))
+
+    return reconstruct if head is None else reconstruct_pooled
 
 
 def calibration_features(held_out: torch.Tensor) -> torch.Tensor:

@@ -24,7 +24,8 @@ from homefold.errors import ConfigError, DataError, ModelFileError
 from homefold.evaluation.records import versions
 from homefold.feature_model import FeatureModel, fit_feature_model
 from homefold.features import FeatureNet, build_feature_net, train_features
-from homefold.features.extraction import extract_features
+from homefold.features.extraction import extract_features, extract_views
+from homefold.features.network import FeatureSpace
 from homefold.files import plain_json, read_json, write_json
 from homefold.manifold import build_manifold
 from homefold.model_card import model_card
@@ -146,8 +147,10 @@ class Homefold:
                 them and gives the same model.
             on_epoch: called with the figures of each epoch of stage 1.
         """
+        self.config.require_consistent()
         net = self._build_net(self._size, pretrained=True)
-        build_manifold(self.config.manifold, net.feature_dim)  # complains before any image is decoded
+        searched = net.backbone_dim if self._space == "backbone" else net.feature_dim
+        build_manifold(self.config.manifold, searched)  # complains before any image is decoded
         dataset = self._source_dataset(data, labels, domains, holdout, skip_bad)
         train, held_out = selection_split(dataset, self.config.features.held_out, self.config.seed)
         checkpoint = self._open_work_dir(work_dir, dataset) if work_dir is not None else None
@@ -168,6 +171,10 @@ class Homefold:
             net = trained.net.requires_grad_(False)
             z = self._extract(net, dataset.images)
             y = torch.from_numpy(dataset.labels)
+            pooled, head = None, self._head(net)
+            if head is not None:
+                h = extract_features(net, dataset.images, self.device, space="backbone")
+                pooled = h[train], h[held_out]
             model = fit_feature_model(
                 z[train],
                 y[train],
@@ -181,6 +188,8 @@ class Homefold:
                 seed=config.seed,
                 device=self.device,
                 reporter=self.reporter,
+                pooled=pooled,
+                head=head,
             )
         self._net, self._model, self._domains = net, model, dataset.domain_names
         self._reports = {
@@ -225,6 +234,14 @@ class Homefold:
         if dataset.image_size != size:
             dataset = replace(dataset, images=resize_images(dataset.images, size, resize))
         return dataset
+
+    @property
+    def _space(self) -> FeatureSpace:
+        return self.config.manifold.space
+
+    def _head(self, net: FeatureNet) -> nn.Module | None:
+        """What stands between the manifold and the classifier."""
+        return net.head if self._space == "backbone" else None
 
     @property
     def _size(self) -> tuple[int, int]:
@@ -273,6 +290,14 @@ class Homefold:
         parts = [self._extract(self.net, images) for images, _ in self._image_chunks(data)]
         return torch.cat(parts).cpu().numpy()
 
+    def searched_features(self, data: ImageData, *, projection: ProjectionConfig | None = None) -> np.ndarray:
+        """What `feature_model` takes: raw features `(n, d)` in the space of the manifold, the mean of all views.
+
+        With the default settings they are `features`.
+        """
+        parts = [self._searched(images, projection) for images, _ in self._image_chunks(data)]
+        return torch.cat(parts).cpu().numpy()
+
     def predict(
         self,
         data: ImageData,
@@ -286,12 +311,12 @@ class Homefold:
         Args:
             data: a `DomainDataset`, an array of images, the path of an image or folder, or a list of paths.
             projected: bring each feature to the source manifold first; False is the control.
-            projection: other settings of the search than the model's own.
+            projection: other settings of the search and of the views than the model's own.
             skip_bad: leave out files that cannot be read instead of stopping; `paths` tells which remain.
         """
         parts = []
         for images, paths in self._image_chunks(data, skip_bad=skip_bad):
-            z = self._extract(self.net, images)
+            z = self._searched(images, projection)
             part = self.feature_model.predict(z, projected=projected, config=projection)
             parts.append(replace(part, paths=paths))
         return Predictions.concatenate(parts)
@@ -301,9 +326,9 @@ class Homefold:
         return self.predict(data, projected=projected).probabilities
 
     def project(self, data: ImageData, *, projection: ProjectionConfig | None = None) -> Projection:
-        """Where each image's feature comes home to on the source manifold."""
+        """Where each image's feature comes home to on the source manifold, in the manifold's space."""
         parts = [
-            self.feature_model.project(self._extract(self.net, images), projection)
+            self.feature_model.project(self._searched(images, projection), projection)
             for images, _ in self._image_chunks(data)
         ]
         return Projection.concatenate(parts).cpu()
@@ -353,6 +378,10 @@ class Homefold:
 
     def _extract(self, net: FeatureNet, images: np.ndarray) -> torch.Tensor:
         return extract_features(net, images, self.device)
+
+    def _searched(self, images: np.ndarray, projection: ProjectionConfig | None) -> torch.Tensor:
+        views = self.config.views(projection)
+        return extract_views(self.net, images, self.device, space=self._space, views=views)
 
     def save(self, path: Path | str) -> None:
         """Write the model as one folder, atomically."""
@@ -408,6 +437,7 @@ class Homefold:
                 seed=config.seed,
                 manifold_report=description["reports"]["manifold"],
                 device=model.device,
+                head=model._head(model._net),
             )
             model._domains = tuple(description["source_domains"])
             model._reports = description["reports"]

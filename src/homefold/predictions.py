@@ -27,6 +27,7 @@ class Prediction:
         off_manifold: how far from the source manifold it ended, in units of what 95 % of held-out source images stay
             below: above 1 is unusual.
         path: the file it came from; empty when it came from memory.
+        projected: whether the projection has a say in the answer; where it is not trusted it has none.
     """
 
     label: str
@@ -37,6 +38,7 @@ class Prediction:
     start: str
     off_manifold: float
     path: str = ""
+    projected: bool = True
 
     @property
     def confidence(self) -> float:
@@ -61,6 +63,7 @@ class Predictions:
         iterations: `(n,)` integers.
         start: `(n,)` index into `start_names`.
         off_manifold: `(n,)`.
+        projected: `(n,)` booleans.
         start_names: what the starts are called; `("none",)` when nothing was projected.
         paths: the file of each sample; empty when they came from memory.
         engine: what ran the search; `"none"` when nothing was searched for.
@@ -73,6 +76,7 @@ class Predictions:
     iterations: np.ndarray
     start: np.ndarray
     off_manifold: np.ndarray
+    projected: np.ndarray
     start_names: tuple[str, ...]
     paths: tuple[str, ...] = ()
     engine: str = "none"
@@ -108,6 +112,7 @@ class Predictions:
             iterations=int(self.iterations[index]),
             start=self.start_names[int(self.start[index])],
             off_manifold=float(self.off_manifold[index]),
+            projected=bool(self.projected[index]),
             path=self.paths[index] if self.paths else "",
         )
 

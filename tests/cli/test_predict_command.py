@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scene import Homefold
@@ -31,6 +32,7 @@ KEYS = {
     "iterations",
     "start",
     "off_manifold",
+    "projected",
     "abstained",
 }
 
@@ -57,7 +59,7 @@ def test_csv_has_a_header_and_the_same_figures(homefold: Homefold, shared_model:
         assert (row["path"], row["label"], row["start"]) == (line["path"], line["label"], line["start"])
         assert float(row["confidence"]) == line["confidence"]
         assert float(row["probability.across"]) == line["probabilities"]["across"]
-        assert (row["abstained"], row["error"]) == ("false", "")
+        assert (row["projected"], row["abstained"], row["error"]) == ("true", "false", "")
 
 
 def test_the_table_has_a_row_an_image_with_columns_that_stand_below_each_other(
@@ -105,6 +107,25 @@ def test_answers_do_not_depend_on_the_chunks(
     whole = homefold("predict", shared_model, shared_photos, "--json").out
     monkeypatch.setattr(predict, "_IMAGES_AT_ONCE", 7)
     assert homefold("predict", shared_model, shared_photos, "--json").out == whole
+
+
+def test_the_projection_is_trusted_as_far_as_the_flags_say(
+    homefold: Homefold, shared_model: Path, shared_photos: Path
+) -> None:
+    def answers(*flags: str) -> list[dict[str, Any]]:
+        return homefold("predict", shared_model, shared_photos / "night", "--json", *flags).json_lines
+
+    threshold = sorted(line["off_manifold"] for line in answers())[5]
+    near, plain = answers("--projection.trust-below", str(threshold)), answers("--no-projection")
+    assert [line["projected"] for line in near] == [line["off_manifold"] <= threshold for line in near]
+    assert sum(line["projected"] for line in near) == 6
+    for line, other in zip(near, plain, strict=True):
+        assert line["projected"] or line["probabilities"] == other["probabilities"]
+    assert [line["label"] for line in answers("--projection.blend", "0")] == [line["label"] for line in plain]
+    assert (
+        "blend is the projection's share"
+        in homefold("predict", shared_model, shared_photos / "night", "--projection.blend", "2").error
+    )
 
 
 def test_without_projection_there_is_no_off_manifold_score(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from homefold.config import preset_config
 from homefold.errors import ConfigError
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.planning import Planner
+from homefold.evaluation.selection import with_settings
 from homefold.methods import find_method, list_methods
 from homefold.methods.settings import method_settings
 
@@ -76,3 +78,89 @@ def test_variants_are_runs_and_trainings_of_their_own(few_digits, tmp_path):
     stages = {name: planner.stages_of(run) for name, run in runs.items()}
     assert stages["ccsa"] == stages["t3a:supports=5+ccsa"]
     assert stages["ccsa"] != stages["ccsa:margin=0.5"]
+
+
+def test_dotted_names_change_the_common_settings_for_one_method():
+    changed = find_method("vae:projection.steps=100,manifold.kl_weight=0.01,manifold.hidden=64/32")
+    config = preset_config("small")
+    found = changed.configure(config, "default")
+    expected = with_settings(config, "projection.steps=100 manifold.kl_weight=0.01 manifold.hidden=[64,32]")
+    assert found == find_method("vae").configure(expected, "default")
+    assert changed.info.title == (
+        "Full method (VAE) (projection.steps=100, manifold.kl_weight=0.01, manifold.hidden=64/32)"
+    )
+    assert changed.settings()["changes"] == [
+        "projection.steps=100", "manifold.kl_weight=0.01", "manifold.hidden=64/32",
+    ]  # fmt: skip
+    assert find_method("vae:manifold.hidden=[64,32]").configure(config, "default").manifold.hidden == (64, 32)
+
+
+def test_dotted_names_and_a_methods_own_stand_together():
+    changed = find_method("jigen:weight=0.3,features.epochs=3,ordered=0.9")
+    assert changed.settings() == {"weight": 0.3, "ordered": 0.9, "permutations": 30, "changes": ["features.epochs=3"]}
+    assert changed.configure(preset_config("small"), "default").features.epochs == 3
+
+
+@pytest.mark.parametrize(
+    "name", ["t3a:supports=5+vae:features.epochs=3", "t3a:supports=5,features.epochs=3+vae", "1-nn:features.epochs=3"]
+)
+def test_what_a_test_time_method_wraps_is_trained_under_them(name):
+    assert find_method(name).configure(preset_config("small"), "default").features.epochs == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("vae:projection.stepz=3", "there is no setting 'projection.stepz'; there are encoder_start"),
+        ("vae:projection.steps", "'projection.steps' is no setting; write name=value"),
+        ("vae:seed=3", "seed cannot be set for vae alone; set it for all methods by --seeds"),
+        ("vae:features.backbone=digits", "set it for all methods by --backbone"),
+        ("vae:projection.steps=3,weight=1", "vae has no settings of its own"),
+        ("t3a+tent:features.epochs=3", "tent:features.epochs=3 is a test-time method itself"),
+    ],
+)
+def test_a_dotted_name_that_cannot_be_is_refused_in_words(name, words):
+    with pytest.raises(ConfigError, match=words):
+        find_method(name)
+
+
+def planned(names, few_digits, out, settings=()):
+    options = BenchOptions(
+        "digits-mini", out, preset="quick", seeds=1, targets=("scan",), device="cpu", methods=names, settings=settings
+    )
+    planner = Planner(options, few_digits)
+    runs = {run.method_name: run for unit in planner.units() for run in unit.runs}
+    return {name: (run, planner.stages_of(run)) for name, run in runs.items()}
+
+
+def test_stages_that_do_not_depend_on_the_change_are_shared(few_digits, tmp_path):
+    names = ("vae", "vae:projection.steps=7", "vae:manifold.kl_weight=0.1", "vae:features.epochs=1")
+    found = planned(names, few_digits, tmp_path)
+    assert len({run.id for run, _ in found.values()}) == 4
+    plain, search, manifold, features = ({stage.kind: stage for stage in found[name][1]} for name in names)
+    assert search == plain
+    assert {kind for kind in plain if plain[kind] != manifold[kind]} == {"manifold"}
+    assert {kind for kind in plain if plain[kind] != features[kind]} == {"features", "manifold", "classifier"}
+
+
+@pytest.mark.parametrize("name", ["gan", "without-features", "rsc", "memo+vae"])
+def test_it_runs_as_under_set(name, few_digits, tmp_path):
+    changes = ("manifold.epochs=7", "features.learning_rate=0.02", "classifier.epochs=5")
+    alone = f"{name}:{','.join(changes)}"
+    (run, stages), (same, same_stages) = (
+        planned((alone,), few_digits, tmp_path)[alone],
+        planned((name,), few_digits, tmp_path, changes)[name],
+    )
+    assert run.config == same.config
+    assert stages == same_stages
+
+
+def test_a_bad_value_for_one_method_stops_the_plan(few_digits, tmp_path):
+    with pytest.raises(ConfigError, match="steps must not be negative; got -1"):
+        planned(("deep-all", "vae:projection.steps=-1"), few_digits, tmp_path)
+
+
+def test_what_a_suite_varies_is_varied_under_the_change():
+    varied = find_method("vae:projection.steps=9").varied(stop_offset=3)
+    assert varied.settings() == {**find_method("vae").settings(), "stop_offset": 3, "changes": ["projection.steps=9"]}
+    assert varied.configure(preset_config("small"), "default").projection.steps == 9

@@ -268,6 +268,30 @@ def test_a_test_time_method_is_compared_with_what_it_wraps(tmp_path: Path) -> No
     assert row.cells[0].comparison.difference == pytest.approx(1.0)
 
 
+def test_variants_of_a_method_are_rows_of_their_own_beside_their_controls(tmp_path: Path) -> None:
+    accuracies = {
+        "vae:projection.views=2,features.epochs=9": 0.85,
+        "vae:projection.steps=9": 0.82,
+        "vae": 0.8,
+        "without-projection": 0.79,
+        "without-projection:projection.views=2,features.epochs=9": 0.84,
+        "deep-all": 0.7,
+        "rsc:features.epochs=9": 0.75,
+    }
+    (table,) = tables_of(tmp_path, [record(method=m, accuracy=a) for m, a in accuracies.items()]).values()
+    ours = [(row.label, row.control, row.cells[0].main) for row in table.rows if not row.published]
+    plain, changed = "w/o G_φ", "w/o G_φ (projection.views=2, features.epochs=9)"
+    assert ours == [
+        ("Deep All", "", "70.00"),
+        ("RSC (features.epochs=9)", "Deep All", "75.00"),
+        ("w/o G_φ (no projection)", "Deep All", "79.00"),
+        ("w/o G_φ (no projection) (projection.views=2, features.epochs=9)", "Deep All", "84.00"),
+        ("Full method, VAE", plain, "80.00"),
+        ("Full method, VAE (projection.steps=9)", plain, "82.00"),
+        ("Full method, VAE (projection.views=2, features.epochs=9)", changed, "85.00"),
+    ]
+
+
 def test_runs_with_changed_settings_never_share_a_table_with_the_others(tmp_path: Path) -> None:
     records = [record(accuracy=0.7), record(accuracy=0.9, changes="features.epochs=60")]
     tables = tables_of(tmp_path, records)

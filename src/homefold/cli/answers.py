@@ -66,7 +66,7 @@ class CsvWriter:
         self._csv.writerow(["path", *self._columns])
 
     def answer(self, path: Path, prediction: Prediction, abstained: bool) -> None:
-        figures = [_blank_nan(getattr(prediction, name)) for name in _FIGURES]
+        figures = [_shown(getattr(prediction, name)) for name in _FIGURES]
         probabilities = [prediction.probabilities[name] for name in self._class_names]
         self._csv.writerow([path, *figures, str(abstained).lower(), "", *probabilities])
 
@@ -89,10 +89,13 @@ _FIGURES = (
     "similarity_after",
     "iterations",
     "start",
+    "projected",
 )
 
 
-def _blank_nan(value: object) -> object:
+def _shown(value: object) -> object:
+    if isinstance(value, bool):
+        return str(value).lower()
     return "" if isinstance(value, float) and math.isnan(value) else value
 
 

@@ -155,7 +155,7 @@ def measure(
         for start in range(0, len(dataset), _IMAGES_AT_ONCE):
             part = slice(start, start + _IMAGES_AT_ONCE)
             images = np.asarray(dataset.images[part])
-            features = torch.from_numpy(model.features(images))
+            features = torch.from_numpy(model.searched_features(images, projection=projection))
             without[part] = model.feature_model.predict(features, projected=False).indices
             projected[part] = model.feature_model.predict(features, config=projection).indices
             bar.advance(len(images))

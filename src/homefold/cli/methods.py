@@ -20,8 +20,9 @@ __all__ = ["MethodsOptions", "run"]
 class MethodsOptions:
     """List the methods that homefold bench can run, and what each needs and touches; or describe one of them.
 
-    A test-time method wraps another, as WRAPPER+METHOD, and a method's own settings follow its name:
-    homefold bench --methods t3a+vae jigen:weight=0.3,ordered=0.9
+    A test-time method wraps another, as WRAPPER+METHOD, and a method's own settings follow its name, as do changes of
+    the common settings (those of --set) for it alone:
+    homefold bench --methods t3a+vae jigen:weight=0.3,ordered=0.9 vae:projection.steps=100
 
     Example: homefold methods jigen
     """
@@ -60,18 +61,19 @@ def run(arguments: Sequence[str]) -> int:
 
 def _describe(name: str, json: bool) -> int:
     from homefold.methods import find_method
+    from homefold.methods.configured import ConfiguredMethod
     from homefold.methods.settings import method_settings
 
     method = find_method(name)
-    settings = method_settings(method)
-    now = method.settings()
+    info, now = method.info, method.settings()
+    plain = method.method if isinstance(method, ConfiguredMethod) else method
+    settings, about = method_settings(plain), getdoc(type(plain))
     if json:
         found = [{**asdict(setting), "value": now[setting.name]} for setting in settings]
-        print_json({**asdict(method.info), "name": name, "description": getdoc(type(method)), "settings": found})
+        print_json({**asdict(info), "name": name, "description": about, "settings": found})
         return 0
     console = result_console()
-    info = method.info
-    console.print(f"{name}: {info.title} ({info.reference})\n\n{getdoc(type(method))}\n")
+    console.print(f"{name}: {info.title} ({info.reference})\n\n{about}\n")
     if not settings:
         console.print("It has no settings of its own; what it trains with is changed by --set.")
         return 0

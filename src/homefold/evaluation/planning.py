@@ -198,6 +198,8 @@ class Planner:
         self.methods = {name: find_method(name) for name in options.methods or self.suite.methods}
         self.backbones = options.backbones or self.suite.backbones_for(options.preset)
         self._configs = {name: self._config(name) for name in self.backbones}
+        for config in self._configs.values():
+            self._check_methods(config)
 
     def _config(self, backbone: str) -> HomefoldConfig:
         options, suite = self.options, self.suite
@@ -208,6 +210,15 @@ class Planner:
             config = with_settings(config, text)
         build_backbone(backbone, config.features.weights)  # complains before images are decoded
         return select_epoch(config, options.selection)
+
+    def _check_methods(self, config: HomefoldConfig) -> None:
+        """Complain of settings of one method, and of weights that it does not find, before images are decoded."""
+        checked = {config.features.weights}
+        for method in self.methods.values():
+            features = method.configure(config, self.options.preset).features
+            if features.weights not in checked:
+                build_backbone(features.backbone, features.weights)
+                checked.add(features.weights)
 
     def data(self, config: HomefoldConfig) -> BenchData:
         """The dataset at the configuration's image size, loaded once."""
@@ -330,7 +341,7 @@ def _varied(method: Method, variation: Variation) -> Method:
     unknown = sorted(set(variation.method) - set(method.settings()))
     if unknown:
         raise ConfigError(f"the method {method.info.name} has no setting {', '.join(unknown)}, which the suite varies.")
-    return replace(method, **dict(variation.method))  # type: ignore[type-var]
+    return method.varied(**variation.method)
 
 
 def make_plan(planner: Planner) -> Plan:

@@ -13,7 +13,7 @@ The manifold and the classifier keep their best epoch on held-out source feature
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -25,8 +25,10 @@ __all__ = [
     "Choice",
     "SelectionRule",
     "candidates_for",
+    "change_settings",
     "choose",
     "list_selection_rules",
+    "parse_setting",
     "parse_settings",
     "select_epoch",
     "with_settings",
@@ -68,22 +70,35 @@ def parse_settings(text: str) -> dict[str, Any]:
     >>> parse_settings("features.temperature=0.2 features.head=mlp")
     {'features.temperature': 0.2, 'features.head': 'mlp'}
     """
-    settings: dict[str, Any] = {}
-    for word in text.split():
-        name, equals, value = word.partition("=")
-        if not equals or not name or not value:
-            raise ConfigError(f"{word!r} is no setting; write name=value, such as features.temperature=0.2.")
-        try:
-            settings[name] = json.loads(value)
-        except json.JSONDecodeError:
-            settings[name] = value
-    return settings
+    return dict(parse_setting(word) for word in text.split())
+
+
+def parse_setting(word: str) -> tuple[str, Any]:
+    """`"features.temperature=0.2"` as a dotted name and a value."""
+    name, equals, value = word.partition("=")
+    if not equals or not name or not value:
+        raise ConfigError(f"{word!r} is no setting; write name=value, such as features.temperature=0.2.")
+    try:
+        return name, json.loads(value)
+    except json.JSONDecodeError:
+        return name, value
 
 
 def with_settings(config: HomefoldConfig, text: str) -> HomefoldConfig:
     """`config` with what `text` says; an unknown name or a value of the wrong type gets a sentence."""
+    return change_settings(config, parse_settings(text))
+
+
+def change_settings(config: HomefoldConfig, settings: Mapping[str, Any], *, names_only: bool = False) -> HomefoldConfig:
+    """`config` with the values at dotted names; an unknown name or a value of the wrong type gets a sentence.
+
+    Args:
+        config: what is changed.
+        settings: plain values by dotted name.
+        names_only: look at the names alone, and leave the values: whether they fit may depend on the other settings.
+    """
     values = config_to_dict(config)
-    for name, value in parse_settings(text).items():
+    for name, value in settings.items():
         *parts, last = name.split(".")
         place: Any = values
         for part in parts:
@@ -92,7 +107,7 @@ def with_settings(config: HomefoldConfig, text: str) -> HomefoldConfig:
             known = f"; there are {', '.join(place)}" if isinstance(place, dict) else ""
             raise ConfigError(f"there is no setting {name!r}{known}.")
         place[last] = value
-    return config_from_dict(HomefoldConfig, values)
+    return config if names_only else config_from_dict(HomefoldConfig, values)
 
 
 def candidates_for(config: HomefoldConfig, rule: str, texts: Sequence[str]) -> tuple[Candidate, ...]:

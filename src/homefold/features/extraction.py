@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 from torch import nn
 
 from homefold.features.batches import ImageStore
+from homefold.features.network import FeatureNet, FeatureSpace
+from homefold.features.views import WHOLE, View, apply_view, mean_of_views
 from homefold.tiles import apply_in_tiles, steady_tile
 
-__all__ = ["extract_features", "image_tile"]
+__all__ = ["extract_features", "extract_views", "image_tile"]
+
+Forward = Callable[[torch.Tensor], torch.Tensor]
 
 _TILE_PIXELS = 32 * 32 * 32
 _SMALLEST_TILE, _LARGEST_TILE = 4, 32
@@ -25,18 +29,50 @@ def image_tile(image_size: tuple[int, int], device: torch.device) -> int:
     return max(_SMALLEST_TILE, min(_LARGEST_TILE, _TILE_PIXELS // (image_size[0] * image_size[1])))
 
 
-def extract_features(net: nn.Module, images: np.ndarray, device: torch.device) -> torch.Tensor:
-    """Features `(n, d)` of `images: (n, h, w, 3)` uint8, on `device`, in tiles of a fixed size."""
+def extract_views(
+    net: nn.Module, images: np.ndarray, device: torch.device, *, space: FeatureSpace, views: Sequence[View]
+) -> torch.Tensor:
+    """The mean features `(n, d)` of several views of each image; with one view they are that view's as they are."""
+    found = [extract_features(net, images, device, space=space, view=view) for view in views]
+    return found[0] if len(found) == 1 else mean_of_views(found)
+
+
+def extract_features(
+    net: nn.Module,
+    images: np.ndarray,
+    device: torch.device,
+    *,
+    space: FeatureSpace = "feature",
+    view: View = WHOLE[0],
+) -> torch.Tensor:
+    """Features `(n, d)` of `images: (n, h, w, 3)` uint8, on `device`, in tiles of a fixed size.
+
+    Args:
+        net: f.
+        images: in memory or mapped from a file.
+        device: where to compute.
+        space: z, or the output of the backbone of f, which is then a `FeatureNet`.
+        view: how each image is seen.
+    """
+    forward = _forward(net, space, view)
     store = ImageStore(images, device)
     height, width = images.shape[1:3]
     net.eval()
     with torch.no_grad():
         size = steady_tile(
-            net, "features", _channels_last(net), (3, height, width), image_tile((height, width), device), device
+            net, (space, view), _channels_last(forward), (3, height, width), image_tile((height, width), device), device
         )
-        return apply_in_tiles(lambda rows: net(store.batch(rows)).float(), torch.arange(len(images)), size)
+        return apply_in_tiles(lambda rows: forward(store.batch(rows)).float(), torch.arange(len(images)), size)
 
 
-def _channels_last(net: nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:
-    """`net` for images laid out as the store hands them out: another layout means other kernels."""
-    return lambda images: net(images.contiguous(memory_format=torch.channels_last))
+def _forward(net: nn.Module, space: FeatureSpace, view: View) -> Forward:
+    forward: Forward = net
+    if space == "backbone":
+        assert isinstance(net, FeatureNet)
+        forward = net.pooled
+    return forward if view == WHOLE[0] else lambda images: forward(apply_view(images, view))
+
+
+def _channels_last(forward: Forward) -> Forward:
+    """`forward` for images laid out as the store hands them out: another layout means other kernels."""
+    return lambda images: forward(images.contiguous(memory_format=torch.channels_last))

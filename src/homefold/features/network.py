@@ -10,9 +10,11 @@ from torch import nn
 from homefold.errors import ConfigError
 from homefold.features.backbones import output_dim
 
-__all__ = ["FeatureNet", "Head", "Normalisation", "build_head"]
+__all__ = ["FeatureNet", "FeatureSpace", "Head", "Normalisation", "build_head"]
 
 Head = Literal["none", "linear", "mlp", "office-home"]
+FeatureSpace = Literal["feature", "backbone"]
+"""z, or what f's head makes it of."""
 Normalisation = Literal["imagenet", "half", "none"]
 
 _STATISTICS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
@@ -85,5 +87,10 @@ class FeatureNet(nn.Module):
         self.register_buffer("mean", torch.tensor(mean).view(1, 3, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(1, 3, 1, 1), persistent=False)
 
+    def pooled(self, images: torch.Tensor) -> torch.Tensor:
+        """The backbone's output `(n, backbone_dim)`, which the head makes z of."""
+        pooled: torch.Tensor = self.backbone((images - self.mean) / self.std)
+        return pooled
+
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        return self.head(self.backbone((images - self.mean) / self.std))
+        return self.head(self.pooled(images))

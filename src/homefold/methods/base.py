@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -212,6 +212,10 @@ class Method(ABC):
     def train(self, task: TrainingTask) -> TrainedMethod:
         """Train on the source, sharing stages where it can."""
 
+    def varied(self, **settings: Any) -> Method:
+        """The same method with hyper-parameters of its own changed."""
+        return replace(self, **settings)  # type: ignore[type-var]
+
     def settings(self) -> dict[str, Any]:
         """Its own hyper-parameters as plain values."""
         return {item.name: getattr(self, item.name) for item in fields(self) if item.init}  # type: ignore[arg-type]
@@ -272,5 +276,6 @@ def plain_predictions(class_names: tuple[str, ...], probabilities: np.ndarray) -
         iterations=np.zeros(n, dtype=np.int64),
         start=np.zeros(n, dtype=np.int64),
         off_manifold=np.full(n, np.nan, dtype=np.float32),
+        projected=np.zeros(n, dtype=bool),
         start_names=("none",),
     )

@@ -18,6 +18,9 @@ from homefold.data.splits import selection_split
 from homefold.evaluation.stage_store import Stage, StageId, stage_id
 from homefold.features import FeatureConfig, FeatureNet, build_feature_net, extract_features, train_features
 from homefold.features.backbones import find_weights, list_backbones
+from homefold.features.extraction import extract_views
+from homefold.features.network import FeatureSpace
+from homefold.features.views import WHOLE, View
 from homefold.methods.base import ImageSet, TaskKey, TrainingTask
 
 __all__ = [
@@ -118,25 +121,49 @@ class FeatureStage:
         report: dict[str, Any] = self.stage.state["report"]
         return report
 
-    def source(self) -> torch.Tensor:
-        """Raw features `(n, d)` of all source images."""
-        return self._features("source", self._task.source.images)[0]
+    @property
+    def head(self) -> nn.Module:
+        """From the backbone's output to z."""
+        assert isinstance(self.net, FeatureNet)
+        return self.net.head
 
-    def adapt(self) -> torch.Tensor:
+    def source(self, space: FeatureSpace = "feature") -> torch.Tensor:
+        """Raw features `(n, d)` of all source images."""
+        return self._features("source", self._task.source.images, space)[0]
+
+    def adapt(self, space: FeatureSpace = "feature") -> torch.Tensor:
         """Raw features `(k, d)` of the labelled target images of few-shot adaptation."""
         assert self._task.adapt is not None
-        return self._features("adapt", self._task.adapt.images)[0]
+        return self._features("adapt", self._task.adapt.images, space)[0]
 
-    def of(self, images: ImageSet) -> tuple[torch.Tensor, float]:
-        """Raw features `(n, d)` of images, and the seconds that they took when they were computed."""
-        return self._features(f"images-{images.key}", images.pixels)
+    def of(
+        self, images: ImageSet, space: FeatureSpace = "feature", views: tuple[View, ...] = WHOLE
+    ) -> tuple[torch.Tensor, float]:
+        """Raw features `(n, d)` of images, and the seconds that they took when they were computed.
 
-    def _features(self, name: str, pixels: np.ndarray) -> tuple[torch.Tensor, float]:
+        Args:
+            images: of any domain.
+            space: z, or the backbone's output.
+            views: how each image is seen; the features are the mean of all views.
+        """
+        return self._features(f"images-{images.key}", images.pixels, space, views)
+
+    def _features(
+        self, name: str, pixels: np.ndarray, space: FeatureSpace, views: tuple[View, ...] = WHOLE
+    ) -> tuple[torch.Tensor, float]:
         def extract() -> dict[str, Any]:
             began = time.perf_counter()
-            z = extract_features(self.net, pixels, self._task.device).cpu()
-            return {"features": z, "seconds": time.perf_counter() - began}
+            device = self._task.device
+            if views == WHOLE:
+                z = extract_features(self.net, pixels, device, space=space)
+            else:
+                z = extract_views(self.net, pixels, device, space=space, views=views)
+            return {"features": z.cpu(), "seconds": time.perf_counter() - began}
 
+        name = name if space == "feature" else f"{name}-{space}"
+        if views != WHOLE:
+            mirrored = "-mirrored" if any(view.mirrored for view in views) else ""
+            name = f"{name}-{len(views)}-views{mirrored}"
         found = self._task.stages.derived(self.stage.folder, name, extract)
         return found["features"].to(self._task.device), float(found["seconds"])
 

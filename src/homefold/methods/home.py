@@ -16,6 +16,7 @@ from homefold.config import HomefoldConfig
 from homefold.device import one_thread
 from homefold.evaluation.stage_store import Stage, StageId
 from homefold.feature_model import FeatureModel, to_sphere
+from homefold.features.views import WHOLE, View
 from homefold.manifold import ManifoldConfig, paper_manifold_config
 from homefold.methods.base import (
     Answers,
@@ -67,8 +68,10 @@ class HomeMethod(Method):
     def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
         if self.features == "deep-all":
             config = deep_all_config(config)
+        config.views()  # complains of too many before any work
         if self.manifold is None:
             return replace(config, classifier=replace(config.classifier, train_on="features"))
+        config.require_consistent()
         return replace(config, manifold=_manifold_config(config, self.manifold, preset))
 
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
@@ -81,7 +84,7 @@ class HomeMethod(Method):
     def train(self, task: TrainingTask) -> TrainedMethod:
         features = train_feature_stage(task)
         model, stages = feature_model(task, features, projected=self.manifold is not None)
-        return TrainedHome(self, features, model, stages)
+        return TrainedHome(self, features, model, stages, task.config.views())
 
 
 def _manifold_config(config: HomefoldConfig, kind: str, preset: str) -> ManifoldConfig:
@@ -92,7 +95,7 @@ def _manifold_config(config: HomefoldConfig, kind: str, preset: str) -> Manifold
     if kind == "nearest":
         return replace(given, kind="nearest")
     if preset == "paper":
-        return paper_manifold_config("gan")
+        return replace(paper_manifold_config("gan"), space=given.space)
     epochs = None if given.epochs is None else math.ceil(given.epochs * _GAN_EPOCHS_PER_VAE_EPOCH)
     return replace(given, kind="gan", optimizer="adamw", learning_rate=None, epochs=epochs)
 
@@ -105,48 +108,56 @@ class TrainedHome(TrainedMethod):
         features: stage 1.
         model: stages 2 to 4.
         stages: all that it stands on.
+        views: how each target image is seen.
     """
 
     def __init__(
-        self, method: HomeMethod, features: FeatureStage, model: FeatureModel, stages: tuple[Stage, ...]
+        self,
+        method: HomeMethod,
+        features: FeatureStage,
+        model: FeatureModel,
+        stages: tuple[Stage, ...],
+        views: tuple[View, ...] = WHOLE,
     ) -> None:
         self.method, self.features, self.model, self._stages = method, features, model, stages
+        self._views = views
 
     @property
     def stages(self) -> tuple[Stage, ...]:
         return self._stages
 
     def answer(self, images: ImageSet) -> Answers:
-        z, seconds = self.features.of(images)
-        prepared = self.model.prepare(z)
+        z, seconds = self.features.of(images, "feature" if self.model.head is None else "backbone", self._views)
+        seen = self.model.seen(z)
         if self.method.manifold is None:
             began = time.perf_counter()
             predictions = self.model.predict(z, projected=False)
-            return Answers(predictions, seconds + time.perf_counter() - began, prepared)
+            return Answers(predictions, seconds + time.perf_counter() - began, seen)
         self.model.off_manifold_scale(self.model.projection)  # of the model rather than of these images
         began = time.perf_counter()
         found = self._project(z)
-        predictions = self.model.classify(found)
+        predictions = self.model.classify(found, z)
         seconds += time.perf_counter() - began
         return Answers(
             predictions,
             seconds,
-            prepared,
-            found.features,
+            seen,
+            self.model.seen_projected(found),
             self.model.predict(z, projected=False),
-            self._curves(prepared),
+            self._curves(self.model.prepare(z)),
         )
 
     def _project(self, z: torch.Tensor) -> Projection:
         if not self.method.stop_offset:
             return self.model.project(z)
-        return project_with_offset(
+        found = project_with_offset(
             self.model.manifold,
             self.model.prepare(z),
             self.model.projection,
             seed=self.model.seed,
             offset=self.method.stop_offset,
         )
+        return self.model.at_own_length(found, z)
 
     def _curves(self, prepared: torch.Tensor) -> dict[str, np.ndarray]:
         """Loss against iteration for a few evenly spaced samples, from one random start."""

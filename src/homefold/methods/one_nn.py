@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from homefold.data.splits import selection_split
 from homefold.errors import ConfigError
 from homefold.features import extract_features
 from homefold.manifold import nearest_index
@@ -62,17 +61,7 @@ class _Neighbours(Wrapped):
     def __init__(self, method: OneNearestNeighbour, trained: TrainedMethod, task: TrainingTask) -> None:
         super().__init__("1-nn", method.base.info.name, trained, task)
         self._share = method.share
-        source, settings = task.source, task.config
-        train, _ = selection_split(source, settings.features.held_out, settings.seed)
-        z = trained.source_features()
-        if z is None:
-            z = extract_features(self.network.features, source.images, task.device)
-        rows = torch.from_numpy(train).to(z.device)
-        self._bank, self._labels = z[rows], torch.from_numpy(source.labels).to(z.device)[rows]
-        if task.adapt is not None:
-            few = extract_features(self.network.features, task.adapt.images, task.device)
-            self._bank = torch.cat([self._bank, few])
-            self._labels = torch.cat([self._labels, torch.from_numpy(task.adapt.labels).to(z.device)])
+        self._bank, self._labels = self.training_features()
 
     @torch.no_grad()
     def respond(self, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from homefold.errors import ConfigError
 from homefold.methods.base import Method, MethodInfo, TestTimeMethod
 from homefold.methods.ccsa import CCSA
+from homefold.methods.class_means import ClassMeans
+from homefold.methods.configured import configured, split_settings
 from homefold.methods.crossgrad import CrossGrad
 from homefold.methods.d_sam import DSam
 from homefold.methods.ddaig import Ddaig
@@ -75,25 +77,37 @@ def find_method(name: str) -> Method:
     """The method called `name`, or a test-time method on top of another as `wrapper+method`.
 
     Hyper-parameters of a method's own follow its name: `jigen:weight=0.3,ordered=0.9` or `tent:batch_size=32+vae`.
+    Dotted names among them are settings of the configuration that is common to all methods of a benchmark, changed for
+    this one: `vae:projection.steps=100,manifold.kl_weight=0.01`.
 
     >>> find_method("vae").info.title
     'Full method (VAE)'
     >>> find_method("memo:copies=16+jigen:weight=0.3").base.weight
     0.3
+    >>> find_method("vae:projection.steps=100").info.title
+    'Full method (VAE) (projection.steps=100)'
     """
     first, _, rest = name.partition("+")
     plain, colon, settings = first.partition(":")
     if plain in _wrappers:
         wrapper = _wrappers[plain]
         base = find_method(rest or wrapper.default)
-        if isinstance(base, TestTimeMethod):
+        if _plain_name(rest) in _wrappers:
             raise ConfigError(f"{plain} wraps a training-time method, and {rest} is a test-time method itself.")
         method: Method = wrapper.wrap(base)
     elif plain in _methods and not rest:
         method = _methods[plain]
     else:
         raise _unknown(name if plain in _methods else plain)
-    return with_settings(method, settings) if colon else method
+    if not colon:
+        return method
+    common, own = split_settings(settings)
+    return configured(with_settings(method, ",".join(own)) if own else method, common)
+
+
+def _plain_name(name: str) -> str:
+    """Without settings and without what it wraps."""
+    return name.partition("+")[0].partition(":")[0]
 
 
 def _unknown(name: str) -> ConfigError:
@@ -149,6 +163,7 @@ for method in (CCSA(), MmdAae(), CrossGrad(), Ddaig(), Jigen(), RSC(), DSam(), M
     register_method(method)
 
 register_test_time_method("1-nn", OneNearestNeighbour)
+register_test_time_method("class-means", ClassMeans)
 register_test_time_method("t3a", T3A)
 register_test_time_method("tent", Tent)
 register_test_time_method("ttt", TestTimeTraining, default="rotation")

@@ -52,7 +52,10 @@ def with_settings(method: Method, text: str) -> Method:
     name = method.info.name.partition("+")[0] if isinstance(method, TestTimeMethod) else method.info.name
     known = {setting.name: setting.default for setting in method_settings(method)}
     if not known:
-        raise ConfigError(f"{name} has no settings of its own; what it trains with is changed by --set.")
+        raise ConfigError(
+            f"{name} has no settings of its own; what it trains with is changed by --set, or for it alone by a dotted "
+            f"name, as in {name}:features.epochs=60."
+        )
     values = {}
     for part in text.split(","):
         key, equals, value = part.partition("=")

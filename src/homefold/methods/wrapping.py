@@ -11,8 +11,10 @@ import numpy as np
 import torch
 from torch import nn
 
+from homefold.data.splits import selection_split
 from homefold.errors import ConfigError
 from homefold.evaluation.stage_store import Stage
+from homefold.features import extract_features
 from homefold.methods.base import (
     Answers,
     ClassifierNetwork,
@@ -104,6 +106,20 @@ class Wrapped(TrainedMethod):
     @abstractmethod
     def respond(self, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
         """Features `(n, d)` and probabilities `(n, classes)` of `pixels: (n, h, w, 3)` uint8, in their order."""
+
+    def training_features(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Features `(n, d)` and labels `(n,)` of what was trained on: no held-out images, but those adapted to."""
+        source, settings = self.task.source, self.task.config
+        train, _ = selection_split(source, settings.features.held_out, settings.seed)
+        z = self.trained.source_features()
+        if z is None:
+            z = extract_features(self.network.features, source.images, self.task.device)
+        rows = torch.from_numpy(train).to(z.device)
+        bank, labels = z[rows], torch.from_numpy(source.labels).to(z.device)[rows]
+        if self.task.adapt is None:
+            return bank, labels
+        few = extract_features(self.network.features, self.task.adapt.images, self.task.device)
+        return torch.cat([bank, few]), torch.cat([labels, torch.from_numpy(self.task.adapt.labels).to(z.device)])
 
     @property
     def stages(self) -> tuple[Stage, ...]:

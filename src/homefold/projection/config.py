@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from homefold.choices import require_choices
 from homefold.errors import ConfigError
+from homefold.features.views import MOST_VIEWS
 from homefold.projection.steps import Adam, Gradient, Normalised, StepRule
 from homefold.projection.stopping import Elbow, Fixed, Plateau, StoppingRule
 
@@ -45,6 +47,16 @@ class ProjectionConfig:
     precision: Literal["auto", "highest", "high", "medium"] = "auto"
     """Of matrix products on a GPU: highest (float32), high (TF32, or two bfloat16 parts), medium (bfloat16); auto is
     high. The CPU always computes in float32."""
+    views: int = 1
+    """Views of each image whose mean direction is projected (or classified, without projection): the image, its mirror
+    image, then crops of 7/8 side at the centre and the corners with theirs; 1 to 12, or to 6 without mirror images."""
+    mirror: bool = True
+    """Let mirror images be among the views; they never are where training images were not mirrored, as for digits."""
+    trust_below: float | None = None
+    """Trust the projection only of images whose off-manifold score is not above this (1 is usual for source images),
+    and classify the features of the others as they are; none trusts it always."""
+    blend: float = 1.0
+    """Share of the projected feature's probabilities in the answer; the rest is those of the feature as it is."""
     race: int = 0
     """After so many steps only the best start of a sample goes on; 0 lets all run to the end."""
     tile: int = 0
@@ -71,8 +83,26 @@ class ProjectionConfig:
             raise ConfigError(
                 f"race must not be negative, and needs stop fixed; got race {self.race} with stop {self.stop}."
             )
+        if not 1 <= self.views <= MOST_VIEWS:
+            raise ConfigError(f"views must be 1 (the image alone) to {MOST_VIEWS}; got {self.views}.")
+        if self.trust_below is not None and not 0 <= self.trust_below < math.inf:
+            raise ConfigError(
+                f"trust_below must be zero or a positive number, or none to trust always; got {self.trust_below}."
+            )
+        if not 0 <= self.blend <= 1:
+            raise ConfigError(f"blend is the projection's share in the answer, 0 to 1; got {self.blend}.")
         if self.patience < 1 or self.tile < 0:
             raise ConfigError(f"patience must be positive and tile not negative; got {self.patience} and {self.tile}.")
+
+    @property
+    def search(self) -> ProjectionConfig:
+        """These settings with all at its default that decides nothing about the search for one feature."""
+        return replace(self, views=1, mirror=True, trust_below=None, blend=1.0)
+
+    @property
+    def answers_for_all(self) -> bool:
+        """Whether every answer is that of the projection alone."""
+        return self.trust_below is None and self.blend == 1
 
     @property
     def starts(self) -> int:

@@ -28,6 +28,7 @@ METHODS = {
 
 OTHERS = {
     "1-nn": "1-NN",
+    "class-means": "Class means",
     "ccsa": "CCSA",
     "mmd-aae": "MMD-AAE",
     "crossgrad": "CrossGrad",
@@ -84,9 +85,10 @@ def in_order(methods: Iterable[str]) -> list[str]:
     ours = [method for method in METHODS if method not in _BEFORE_OTHERS]
 
     def place(method: str) -> tuple[int, int, str]:
-        if method in _BEFORE_OTHERS:
-            return 0, 0, ""
-        return (2, ours.index(method), "") if method in ours else (1, 0, method)
+        own = _without_settings(method)
+        if own in _BEFORE_OTHERS:
+            return 0, 0, method
+        return (2, ours.index(own), method) if own in ours else (1, 0, method)
 
     return sorted(dict.fromkeys(methods), key=place)
 
@@ -98,12 +100,28 @@ def control_of(method: str, present: Iterable[str]) -> str | None:
 
     >>> control_of("tent+vae", ["deep-all", "vae", "tent+vae"])
     'vae'
+    >>> control_of("vae:projection.steps=9", ["deep-all", "without-projection", "vae"])
+    'without-projection'
     """
     own, _, base = method.partition("+")
     base = base or _DEFAULT_BASES.get(own.partition(":")[0], "")
-    wanted = ("without-projection", "deep-all") if method in FULL else (base, "deep-all")
+    full = _without_settings(method) in FULL
+    wanted = (*_unprojected(method), "deep-all") if full else (base, "deep-all")
     present = set(present)
     return next((name for name in wanted if name in present and name != method), None)
+
+
+def _without_settings(method: str) -> str:
+    """`vae` for `vae:projection.steps=9`; a test-time method on another stays as it is."""
+    return method if "+" in method else method.partition(":")[0]
+
+
+def _unprojected(method: str) -> list[str]:
+    """Names of the same features without projection, the likest first: under all settings, under those of f and C."""
+    settings = [part for part in method.partition(":")[2].split(",") if part]
+    of_features = [part for part in settings if not part.startswith(("manifold.", "projection."))]
+    plain = "without-projection"
+    return [*(f"{plain}:{','.join(parts)}" for parts in (settings, of_features) if parts), plain]
 
 
 def full_method(present: Iterable[str]) -> str | None:

@@ -79,7 +79,7 @@ _PRINTED = {
     "mmld": ("MMLD",),
 }
 # Methods that are compared and that the paper has no figures of: none must be found by a likeness of names.
-_NOT_PRINTED = ("ddaig", "t3a", "tent", "ttt", "shot-im", "memo")
+_NOT_PRINTED = ("ddaig", "class-means", "t3a", "tent", "ttt", "shot-im", "memo")
 
 # Other names of the same domain: as DomainBed, the original archives and the paper spell them.
 _ALIASES = {

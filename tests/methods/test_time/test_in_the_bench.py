@@ -5,7 +5,10 @@ from __future__ import annotations
 from homefold.evaluation.bench import run_bench
 from homefold.evaluation.options import BenchOptions
 
-METHODS = ("deep-all", "1-nn", "t3a", "tent", "ttt", "ttt+deep-all", "shot-im", "memo", "t3a+without-projection")
+METHODS = (
+    "deep-all", "1-nn", "class-means", "t3a", "tent", "ttt", "ttt+deep-all", "shot-im", "memo",
+    "t3a+without-projection", "class-means+without-projection:features.temperature=0.2",
+)  # fmt: skip
 
 
 def test_all_of_them_have_a_record(few_digits, tmp_path):
@@ -31,5 +34,8 @@ def test_all_of_them_have_a_record(few_digits, tmp_path):
     }  # fmt: skip
     assert by_name["ttt"].facts["method"]["base"] == "rotation"
     assert by_name["tent"].facts["stages"].keys() == by_name["deep-all"].facts["stages"].keys()
+    changed = by_name["class-means+without-projection:features.temperature=0.2"]
+    assert changed.config["features"]["temperature"] == 0.2
+    assert changed.facts["method"]["base_settings"]["changes"] == ["features.temperature=0.2"]
     own = by_name["ttt+deep-all"].facts["stages"].keys() - by_name["deep-all"].facts["stages"].keys()
     assert [name.rsplit("-", 1)[0] for name in own] == ["rotation-head"]

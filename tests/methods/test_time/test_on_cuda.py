@@ -14,6 +14,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a C
 
 SETTINGS = {
     "1-nn": {},
+    "class-means": {},
     "t3a": {"batch_size": 16},
     "tent": {"batch_size": 24},
     "ttt": {"steps": 2, "copies": 2},

@@ -14,6 +14,7 @@ from homefold.methods import ImageSet, find_method, list_methods, wrapped_by_def
 
 FAST = {
     "1-nn": {},
+    "class-means": {},
     "t3a": {"batch_size": 16},
     "tent": {"batch_size": 24},
     "ttt": {"steps": 2, "copies": 2},
@@ -22,13 +23,14 @@ FAST = {
 }
 NULL = {
     "1-nn": {"share": 0.0},
+    "class-means": {"share": 0.0},
     "t3a": {"supports": 0},
     "tent": {"statistics": "source", "learning_rate": 0.0},
     "ttt": {"learning_rate": 0.0},
     "shot-im": {"epochs": 0},
     "memo": {"learning_rate": 0.0},
 }
-STATELESS = ("1-nn", "ttt", "memo")
+STATELESS = ("1-nn", "class-means", "ttt", "memo")
 BASE = {name: "rotation" if name == "ttt" else "deep-all" for name in FAST}
 
 
@@ -126,8 +128,8 @@ def test_the_network_of_the_full_method_answers_as_it_does_without_projection(fi
 def test_registered_info_says_what_each_touches_and_remembers():
     infos = {info.name: info for info in list_methods()}
     assert [(name, infos[name].touches_target, infos[name].stateless) for name in FAST] == [
-        ("1-nn", False, True), ("t3a", True, False), ("tent", True, False), ("ttt", True, True),
-        ("shot-im", True, False), ("memo", True, True),
+        ("1-nn", False, True), ("class-means", False, True), ("t3a", True, False), ("tent", True, False),
+        ("ttt", True, True), ("shot-im", True, False), ("memo", True, True),
     ]  # fmt: skip
     assert infos["rotation"].stateless
     assert not infos["rotation"].touches_target
@@ -158,6 +160,8 @@ def test_a_method_without_a_network_cannot_be_wrapped(name, toy):
     ("name", "settings", "words"),
     [
         ("1-nn", {"share": 1.5}, "0 to 1; got 1.5"),
+        ("class-means", {"share": 1.5}, "0 to 1; got 1.5"),
+        ("class-means", {"temperature": 0.0}, "temperature of class-means must be a positive number; got 0.0"),
         ("t3a", {"supports": -1}, "supports of t3a must be zero or a positive number"),
         ("tent", {"statistics": "target"}, "one of batch, source"),
         ("tent", {"batch_size": 0}, "batch_size from 1"),

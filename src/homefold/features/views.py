@@ -1,0 +1,91 @@
+"""Several fixed views of one image: the whole, crops of it, and their mirror images; nothing is drawn at random."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch.nn import functional as F
+
+from homefold.errors import ConfigError
+from homefold.features.loss import cosine_normalise
+
+__all__ = ["MOST_VIEWS", "WHOLE", "View", "apply_view", "fixed_views", "mean_of_views"]
+
+Part = Literal["whole", "centre", "top left", "top right", "bottom left", "bottom right"]
+
+_PARTS: tuple[Part, ...] = ("whole", "centre", "top left", "top right", "bottom left", "bottom right")
+_SIDE = 7 / 8
+
+MOST_VIEWS = 2 * len(_PARTS)
+"""How many there are, mirror images among them."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A part of an image, stretched to the image's size, and whether it is mirrored left to right.
+
+    Args:
+        part: the whole, or a crop of 7/8 of the height and width.
+        mirrored: after cropping.
+    """
+
+    part: Part = "whole"
+    mirrored: bool = False
+
+
+WHOLE = (View(),)
+"""The image itself and nothing else."""
+
+
+def fixed_views(count: int, *, mirror: bool) -> tuple[View, ...]:
+    """The first `count` views: the image, its mirror image, then the centre and the corners with theirs.
+
+    Args:
+        count: at most 12, or 6 without mirror images.
+        mirror: whether mirror images are among them.
+
+    >>> [view.part for view in fixed_views(3, mirror=False)]
+    ['whole', 'centre', 'top left']
+    """
+    views = [View(part, mirrored) for part in _PARTS for mirrored in ((False, True) if mirror else (False,))]
+    if not 1 <= count <= len(views):
+        why = "" if mirror else " where nothing is mirrored (projection.mirror, features.augmentation.flip_probability)"
+        raise ConfigError(f"projection.views must be 1 to {len(views)}{why}; got {count}.")
+    return tuple(views[:count])
+
+
+def apply_view(images: torch.Tensor, view: View) -> torch.Tensor:
+    """`images: (n, 3, h, w)` seen so; of the same shape, channels last."""
+    height, width = images.shape[2:]
+    if view.part != "whole":
+        top, left, rows, columns = _box(view.part, height, width)
+        crop = images[:, :, top : top + rows, left : left + columns]
+        images = F.interpolate(crop, size=(height, width), mode="bilinear", align_corners=False)
+    if view.mirrored:
+        images = images.flip(3)
+    return images.contiguous(memory_format=torch.channels_last)
+
+
+def _box(part: Part, height: int, width: int) -> tuple[int, int, int, int]:
+    """Top, left, rows and columns of a crop."""
+    rows, columns = max(1, round(_SIDE * height)), max(1, round(_SIDE * width))
+    spare_rows, spare_columns = height - rows, width - columns
+    if part == "centre":
+        return spare_rows // 2, spare_columns // 2, rows, columns
+    top = spare_rows if part.startswith("bottom") else 0
+    left = spare_columns if part.endswith("right") else 0
+    return top, left, rows, columns
+
+
+def mean_of_views(features: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The mean direction of several `(n, d)` features of the same images, at the mean of their lengths.
+
+    With z_v the features, m the mean of z_v / ‖z_v‖ and g any point, mean_v(1 − cos(z_v, g)) = 1 − ‖m‖ cos(m, g): the
+    point that is most similar to all views at once is the one that is most similar to m, which one search finds.
+    """
+    direction = torch.stack([cosine_normalise(z) for z in features]).mean(dim=0)
+    length = torch.stack([torch.linalg.vector_norm(z, dim=1, keepdim=True) for z in features]).mean(dim=0)
+    return cosine_normalise(direction) * length

@@ -1,0 +1,104 @@
+"""A method under settings of its own where the other methods of a benchmark have the common ones."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from homefold.config import HomefoldConfig
+from homefold.errors import ConfigError
+from homefold.evaluation.selection import change_settings, parse_setting
+from homefold.evaluation.stage_store import StageId
+from homefold.methods.base import Method, MethodInfo, TaskKey, TrainedMethod, TrainingTask
+
+__all__ = ["ConfiguredMethod", "configured", "split_settings"]
+
+_COMMA = re.compile(r",(?![^\[]*\])")  # a comma, but not one inside a list in brackets
+_NUMBERS = re.compile(r"[-+.\deE]+(/[-+.\deE]+)+")
+# What a run is identified by, or what all methods must share to be comparable.
+_DECIDED_FOR_ALL = {
+    "seed": "--seeds",
+    "features.backbone": "--backbone",
+    "features.select": "--selection",
+    "preprocessing.image_size": "--set",
+    "preprocessing.resize": "--set",
+}
+
+
+@dataclass(frozen=True)
+class ConfiguredMethod(Method):
+    """`method`, with some of the settings that are common to all methods changed for it alone.
+
+    It runs as `method` would in a benchmark whose `--set` says the same, and so shares every stage that does not depend
+    on what is changed.
+
+    Args:
+        method: what is run.
+        changes: `name=value` with dotted names.
+    """
+
+    method: Method
+    changes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for name in self._values():
+            if name in _DECIDED_FOR_ALL:
+                raise ConfigError(
+                    f"{name} cannot be set for {self.method.info.name} alone; set it for all methods by "
+                    f"{_DECIDED_FOR_ALL[name]}."
+                )
+        change_settings(HomefoldConfig(), self._values(), names_only=True)
+
+    def _values(self) -> dict[str, Any]:
+        return dict(_parsed(change) for change in self.changes)
+
+    @property
+    def info(self) -> MethodInfo:
+        info = self.method.info
+        return replace(info, title=f"{info.title} ({', '.join(self.changes)})")
+
+    def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
+        return self.method.configure(change_settings(config, self._values()), preset)
+
+    def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
+        return self.method.planned_stages(key)
+
+    def train(self, task: TrainingTask) -> TrainedMethod:
+        return self.method.train(task)
+
+    def settings(self) -> dict[str, Any]:
+        return {**self.method.settings(), "changes": list(self.changes)}
+
+    def varied(self, **settings: Any) -> Method:
+        return replace(self, method=self.method.varied(**settings))
+
+
+def configured(method: Method, changes: tuple[str, ...]) -> Method:
+    """`method` under these changes to the common settings; itself where there are none."""
+    return ConfiguredMethod(method, changes) if changes else method
+
+
+def split_settings(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What follows a method's name as changes of the common settings and settings of its own.
+
+    >>> split_settings("projection.steps=100,manifold.hidden=[64,64],weight=0.3")
+    (('projection.steps=100', 'manifold.hidden=[64,64]'), ('weight=0.3',))
+    """
+    parts = _COMMA.split(text)
+    common = tuple(part for part in parts if _is_common(part))
+    return common, tuple(part for part in parts if part not in common)
+
+
+def _is_common(part: str) -> bool:
+    name = part.partition("=")[0]
+    return "." in name or name in ("seed", "normalise_features")
+
+
+def _parsed(change: str) -> tuple[str, Any]:
+    """Its name and value; slashes may stand between the numbers of a list, as in a method's own settings."""
+    name, value = parse_setting(change)
+    if isinstance(value, str) and _NUMBERS.fullmatch(value):
+        return name, json.loads(f"[{value.replace('/', ',')}]")
+    return name, value
