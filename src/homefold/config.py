@@ -19,6 +19,7 @@ from homefold.features.network import Normalisation
 from homefold.features.views import View, fixed_views
 from homefold.manifold import ManifoldConfig, paper_manifold_config
 from homefold.projection.config import ProjectionConfig, projection_preset
+from homefold.style.config import StyleConfig
 
 __all__ = [
     "HomefoldConfig",
@@ -66,6 +67,8 @@ class HomefoldConfig:
     """Stage 3: the classifier C."""
     projection: ProjectionConfig = field(default_factory=ProjectionConfig)
     """Stage 4: the search at inference."""
+    style: StyleConfig = field(default_factory=StyleConfig)
+    """How the style of an unseen image is brought to the source styles inside the network; by default not at all."""
 
     def views(self, projection: ProjectionConfig | None = None) -> tuple[View, ...]:
         """How each image is seen at prediction, by other settings of the projection if they are given."""

@@ -34,6 +34,7 @@ from homefold.predictions import Predictions
 from homefold.processes import current_processes
 from homefold.progress import ProgressReporter, RichReporter, SilentReporter
 from homefold.projection import Projection, ProjectionConfig
+from homefold.style import StyleModel, fit_style, styled_net
 
 __all__ = ["Homefold", "ImageData"]
 
@@ -86,6 +87,8 @@ class Homefold:
             raise ConfigError("this configuration was made with a network of your own; pass it again as backbone=.")
         self._net: FeatureNet | None = None
         self._model: FeatureModel | None = None
+        self._style: StyleModel | None = None
+        self._styled: FeatureNet | None = None
         self._domains: tuple[str, ...] = ()
         self._reports: dict[str, Any] = {}
 
@@ -175,6 +178,18 @@ class Homefold:
             if head is not None:
                 h = extract_features(net, dataset.images, self.device, space="backbone")
                 pooled = h[train], h[held_out]
+            style = None
+            if config.style.blocks:
+                style = fit_style(
+                    config.style,
+                    net,
+                    dataset.images,
+                    train,
+                    held_out,
+                    seed=config.seed,
+                    device=self.device,
+                    reporter=self.reporter,
+                )
             model = fit_feature_model(
                 z[train],
                 y[train],
@@ -192,6 +207,7 @@ class Homefold:
                 head=head,
             )
         self._net, self._model, self._domains = net, model, dataset.domain_names
+        self._set_style(style)
         self._reports = {
             "images": {
                 "trained_on": len(train),
@@ -202,7 +218,14 @@ class Homefold:
             "manifold": model.manifold.report.as_dict(),
             "classifier": {"held_out_accuracy": model.classifier.held_out_accuracy},
         }
+        if style is not None:
+            self._reports["style"] = style.reports()
         return self
+
+    def _set_style(self, style: StyleModel | None) -> None:
+        """Keep the source styles, and the network in which an image's style is brought to them."""
+        self._style = style
+        self._styled = None if style is None or self._net is None else styled_net(self._net, style)
 
     def _source_dataset(
         self, data: ImageData, labels: Any, domains: Any, holdout: str | Sequence[str], skip_bad: bool
@@ -316,7 +339,7 @@ class Homefold:
         """
         parts = []
         for images, paths in self._image_chunks(data, skip_bad=skip_bad):
-            z = self._searched(images, projection)
+            z = self._searched(images, projection, styled=projected)
             part = self.feature_model.predict(z, projected=projected, config=projection)
             parts.append(replace(part, paths=paths))
         return Predictions.concatenate(parts)
@@ -379,9 +402,12 @@ class Homefold:
     def _extract(self, net: FeatureNet, images: np.ndarray) -> torch.Tensor:
         return extract_features(net, images, self.device)
 
-    def _searched(self, images: np.ndarray, projection: ProjectionConfig | None) -> torch.Tensor:
+    def _searched(
+        self, images: np.ndarray, projection: ProjectionConfig | None, *, styled: bool = True
+    ) -> torch.Tensor:
         views = self.config.views(projection)
-        return extract_views(self.net, images, self.device, space=self._space, views=views)
+        net = self._styled if styled and self._styled is not None else self.net
+        return extract_views(net, images, self.device, space=self._space, views=views)
 
     def save(self, path: Path | str) -> None:
         """Write the model as one folder, atomically."""
@@ -394,6 +420,8 @@ class Homefold:
             "versions": versions(),
         }
         tensors = {"features": self.net.state_dict(), "home": self.feature_model.tensors()}
+        if self._style is not None:
+            tensors["style"] = self._style.state_dict()
         write_model_folder(path, tensors, description, model_card(description))
 
     @classmethod
@@ -441,6 +469,11 @@ class Homefold:
             )
             model._domains = tuple(description["source_domains"])
             model._reports = description["reports"]
+            if config.style.blocks:
+                style = StyleModel.from_tensors(
+                    tensors["style"], config.style, description["reports"]["style"], config.seed
+                )
+                model._set_style(style.to(model.device).eval().requires_grad_(False))
         except (KeyError, TypeError, RuntimeError) as error:
             raise ModelFileError(f"the model in {path} cannot be rebuilt: {error}") from None
         return model

@@ -106,6 +106,9 @@ def change_settings(config: HomefoldConfig, settings: Mapping[str, Any], *, name
         if not isinstance(place, dict) or last not in place:
             known = f"; there are {', '.join(place)}" if isinstance(place, dict) else ""
             raise ConfigError(f"there is no setting {name!r}{known}.")
+        if isinstance(place[last], tuple) and not isinstance(value, list):
+            # As people write it: one value alone, or slashes between the words of a list.
+            value = value.split("/") if isinstance(value, str) else [value]
         place[last] = value
     return config if names_only else config_from_dict(HomefoldConfig, values)
 

@@ -32,6 +32,7 @@ from homefold.methods.deep_all import deep_all_config
 from homefold.methods.feature_stage import FeatureStage, features_id, train_feature_stage
 from homefold.methods.home_stages import classifier_id, feature_model, manifold_id
 from homefold.methods.offset_stop import project_with_offset
+from homefold.methods.style_stage import style_id, styled_stage
 from homefold.projection import Projection, elbow_index, projection_preset
 from homefold.projection.engines import loss_and_gradient
 from homefold.projection.starts import starting_latents
@@ -79,12 +80,16 @@ class HomeMethod(Method):
         stages.append(features_id(key))
         if self.manifold is not None:
             stages.append(manifold_id(key))
-        return (*stages, classifier_id(key))
+        stages.append(classifier_id(key))
+        return (*stages, style_id(key)) if key.config.style.blocks else tuple(stages)
 
     def train(self, task: TrainingTask) -> TrainedMethod:
         features = train_feature_stage(task)
         model, stages = feature_model(task, features, projected=self.manifold is not None)
-        return TrainedHome(self, features, model, stages, task.config.views())
+        seen = styled_stage(task, features)
+        if seen is not features:
+            stages = (*stages, seen.stages[-1])
+        return TrainedHome(self, features, model, stages, task.config.views(), seen)
 
 
 def _manifold_config(config: HomefoldConfig, kind: str, preset: str) -> ManifoldConfig:
@@ -109,6 +114,7 @@ class TrainedHome(TrainedMethod):
         model: stages 2 to 4.
         stages: all that it stands on.
         views: how each target image is seen.
+        seen: stage 1 as target images pass it, where that is not as the source images did.
     """
 
     def __init__(
@@ -118,16 +124,17 @@ class TrainedHome(TrainedMethod):
         model: FeatureModel,
         stages: tuple[Stage, ...],
         views: tuple[View, ...] = WHOLE,
+        seen: FeatureStage | None = None,
     ) -> None:
         self.method, self.features, self.model, self._stages = method, features, model, stages
-        self._views = views
+        self._views, self._seen = views, seen or features
 
     @property
     def stages(self) -> tuple[Stage, ...]:
         return self._stages
 
     def answer(self, images: ImageSet) -> Answers:
-        z, seconds = self.features.of(images, "feature" if self.model.head is None else "backbone", self._views)
+        z, seconds = self._seen.of(images, "feature" if self.model.head is None else "backbone", self._views)
         seen = self.model.seen(z)
         if self.method.manifold is None:
             began = time.perf_counter()

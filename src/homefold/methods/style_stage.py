@@ -1,0 +1,81 @@
+"""The projection of styles as the methods share it: source styles modelled once for a trained f and its settings."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from homefold.data.splits import selection_split
+from homefold.evaluation.stage_store import Stage, StageId, stage_id
+from homefold.features.network import FeatureNet, FeatureSpace
+from homefold.features.views import WHOLE, View
+from homefold.methods.base import TaskKey, TrainingTask
+from homefold.methods.feature_stage import FeatureStage, features_id
+from homefold.style import StyleModel, fit_style, styled_net
+
+__all__ = ["StyledStage", "style_id", "styled_stage"]
+
+
+def style_id(key: TaskKey) -> StageId:
+    """The styles of these sources in this f; how far a style is moved does not decide them."""
+    config = key.config
+    return stage_id(
+        "style", features=features_id(key).digest, style=asdict(replace(config.style, weight=1.0)), seed=config.seed
+    )
+
+
+class StyledStage(FeatureStage):
+    """Stage 1, where an image's style is brought to the source styles on its way.
+
+    Args:
+        task: what f was trained on.
+        features: stage 1.
+        stage: the source styles.
+    """
+
+    def __init__(self, task: TrainingTask, features: FeatureStage, stage: Stage) -> None:
+        super().__init__(task, features.stage)
+        self.stages = (*features.stages, stage)
+        self._plain, self._styles = features, stage
+
+    @cached_property
+    def net(self) -> nn.Module:
+        assert isinstance(self._plain.net, FeatureNet)
+        state, config = self._styles.state, self._task.config
+        style = StyleModel.from_tensors(state["tensors"], config.style, state["reports"], config.seed)
+        return styled_net(self._plain.net, style.to(self._task.device).eval().requires_grad_(False))
+
+    def _features(
+        self, name: str, pixels: np.ndarray, space: FeatureSpace, views: tuple[View, ...] = WHOLE
+    ) -> tuple[torch.Tensor, float]:
+        weight = self._task.config.style.weight
+        return super()._features(f"{name}-{self._styles.folder.name}-{weight:g}", pixels, space, views)
+
+
+def styled_stage(task: TrainingTask, features: FeatureStage) -> FeatureStage:
+    """Stage 1 with styles brought home where the settings say so, else `features` itself."""
+    config = task.config
+    if not config.style.blocks:
+        return features
+
+    def train(_: Any) -> dict[str, Any]:
+        assert isinstance(features.net, FeatureNet)
+        train, held_out = selection_split(task.source, config.features.held_out, config.seed)
+        style = fit_style(
+            config.style,
+            features.net,
+            task.source.images,
+            train,
+            held_out,
+            seed=config.seed,
+            device=task.device,
+            reporter=task.reporter,
+        )
+        return {"tensors": style.state_dict(), "reports": style.reports()}
+
+    return StyledStage(task, features, task.stages.get(style_id(task.key), train))

@@ -1,0 +1,35 @@
+"""Every setting of the projection of styles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from homefold.choices import require_choices
+from homefold.errors import ConfigError
+
+__all__ = ["StyleConfig"]
+
+
+@dataclass(frozen=True)
+class StyleConfig:
+    """How the style of an unseen image is brought to the source styles inside the network; by default not at all."""
+
+    blocks: tuple[str, ...] = ()
+    """Blocks of the backbone after which it is done, such as layer1 layer2; none leaves styles as they are."""
+    manifold: Literal["vae", "nearest", "mean"] = "vae"
+    """What stands for the source styles: a VAE that is searched, the nearest of them, or their mean."""
+    weight: float = 1.0
+    """How far a style is moved: 0 leaves it, 1 takes the projected one."""
+    latent_dim: int = 16
+    """Dimensions of the VAE's latent."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "blocks", tuple(self.blocks))
+        require_choices(self)
+        if not 0 <= self.weight <= 1:
+            raise ConfigError(f"weight of style is a share, 0 to 1; got {self.weight}.")
+        if self.latent_dim < 1:
+            raise ConfigError(f"latent_dim of style must be at least 1; got {self.latent_dim}.")
+        if len(set(self.blocks)) < len(self.blocks):
+            raise ConfigError(f"blocks of style names a block twice: {', '.join(self.blocks)}.")

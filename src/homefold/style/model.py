@@ -1,0 +1,225 @@
+"""The manifold of source styles after some blocks of a network, and the network that looks through it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from homefold.errors import ConfigError, ModelFileError
+from homefold.features.batches import ImageStore
+from homefold.features.blocks import backbone_blocks
+from homefold.features.extraction import image_tile
+from homefold.features.network import FeatureNet
+from homefold.manifold import Manifold, ManifoldConfig, ManifoldReport, build_manifold, fit_manifold
+from homefold.progress import ProgressReporter
+from homefold.projection import ProjectionConfig, project
+from homefold.style.config import StyleConfig
+from homefold.style.statistics import map_style, restyle
+from homefold.tiles import apply_in_tiles
+
+__all__ = ["StyleModel", "collect_styles", "fit_style", "styled_net"]
+
+_SMALLEST_DEVIATION = 1e-3
+
+
+def style_modules(backbone: nn.Module, names: Sequence[str]) -> list[nn.Module]:
+    """The last module of each named block, in their order."""
+    blocks = {block.name: block for block in backbone_blocks(backbone)}
+    unknown = [name for name in names if name not in blocks]
+    if unknown:
+        raise ConfigError(
+            f"blocks of style names {', '.join(unknown)}, which a {type(backbone).__name__} does not have; its blocks "
+            f"are {', '.join(blocks)}."
+        )
+    return [blocks[name].modules[-1] for name in names]
+
+
+def _require_map(name: str, output: torch.Tensor) -> None:
+    if output.ndim != 4:
+        raise ConfigError(
+            f"blocks of style names {name}, whose output of shape {tuple(output.shape)} is no feature map "
+            f"(n, c, h, w); name earlier blocks."
+        )
+
+
+class BlockStyle(nn.Module):
+    """The source styles after one block, each coordinate scaled to mean 0 and deviation 1.
+
+    Args:
+        mean: `(2 c,)` of the source styles.
+        deviation: `(2 c,)` of the source styles.
+        manifold: of the scaled styles; None where their mean stands for all of them.
+        weight: how far a style is moved.
+        seed: of the search.
+    """
+
+    mean: torch.Tensor
+    deviation: torch.Tensor
+
+    def __init__(
+        self, mean: torch.Tensor, deviation: torch.Tensor, manifold: Manifold | None, weight: float, seed: int
+    ) -> None:
+        super().__init__()
+        self.register_buffer("mean", mean)
+        self.register_buffer("deviation", deviation)
+        self.manifold, self.weight, self.seed = manifold, weight, seed
+
+    def home(self, style: torch.Tensor) -> torch.Tensor:
+        """Where styles `(n, 2 c)` lie on the manifold."""
+        if self.manifold is None:
+            return self.mean.expand_as(style)
+        scaled = (style - self.mean) / self.deviation
+        found = project(self.manifold, scaled, ProjectionConfig(), seed=self.seed)
+        return found.features * self.deviation + self.mean
+
+    def forward(self, maps: torch.Tensor) -> torch.Tensor:
+        own = map_style(maps)
+        return restyle(maps, own, torch.lerp(own, self.home(own), self.weight))
+
+
+class StyleModel(nn.Module):
+    """Source styles after each of some blocks.
+
+    Args:
+        config: which blocks, and how styles are modelled.
+        parts: one a block, in the order of `config.blocks`.
+    """
+
+    def __init__(self, config: StyleConfig, parts: Sequence[BlockStyle]) -> None:
+        super().__init__()
+        self.config = config
+        self.parts = nn.ModuleList(parts)
+
+    def reports(self) -> dict[str, Any]:
+        """By block what its manifold measured on held-out source images; nothing where there is none."""
+        found = {}
+        for name, part in zip(self.config.blocks, self.parts, strict=True):
+            assert isinstance(part, BlockStyle)
+            if part.manifold is not None:
+                found[name] = part.manifold.report.as_dict()
+        return found
+
+    @staticmethod
+    def from_tensors(
+        tensors: Mapping[str, torch.Tensor], config: StyleConfig, reports: Mapping[str, Any], seed: int
+    ) -> StyleModel:
+        """What `state_dict` and `reports` were taken from."""
+        parts = []
+        for i, name in enumerate(config.blocks):
+            mean = tensors.get(f"parts.{i}.mean")
+            if mean is None:
+                raise ModelFileError(f"the styles after {name} are missing.")
+            manifold = None
+            if config.manifold != "mean":
+                manifold = build_manifold(_manifold_config(config), len(mean))
+                manifold.report = ManifoldReport.from_dict(reports[name])
+            parts.append(BlockStyle(mean, torch.ones_like(mean), manifold, config.weight, seed))
+        model = StyleModel(config, parts)
+        model.load_state_dict(dict(tensors))
+        return model
+
+
+def _manifold_config(config: StyleConfig) -> ManifoldConfig:
+    return ManifoldConfig(kind="nearest" if config.manifold == "nearest" else "vae", latent_dim=config.latent_dim)
+
+
+@torch.no_grad()
+def collect_styles(
+    net: FeatureNet, images: np.ndarray, device: torch.device, blocks: Sequence[str]
+) -> list[torch.Tensor]:
+    """After each of `blocks` the styles `(n, 2 c)` of `images: (n, h, w, 3)` uint8, on `device`."""
+    store = ImageStore(images, device)
+    seen: dict[str, torch.Tensor] = {}
+
+    def keep(name: str) -> Any:
+        def hook(_module: nn.Module, _inputs: Any, output: torch.Tensor) -> None:
+            _require_map(name, output)
+            seen[name] = map_style(output)
+
+        return hook
+
+    handles = [
+        module.register_forward_hook(keep(name))
+        for name, module in zip(blocks, style_modules(net.backbone, blocks), strict=True)
+    ]
+
+    def styles(rows: torch.Tensor) -> torch.Tensor:
+        net.backbone((store.batch(rows) - net.mean) / net.std)
+        return torch.cat([seen[name] for name in blocks], dim=1)
+
+    net.eval()
+    try:
+        found = apply_in_tiles(styles, torch.arange(len(images)), image_tile(images.shape[1:3], device))
+    finally:
+        for handle in handles:
+            handle.remove()
+    return list(found.split([seen[name].shape[1] for name in blocks], dim=1))
+
+
+def fit_style(
+    config: StyleConfig,
+    net: FeatureNet,
+    images: np.ndarray,
+    train: np.ndarray,
+    held_out: np.ndarray,
+    *,
+    seed: int,
+    device: torch.device,
+    reporter: ProgressReporter | None = None,
+) -> StyleModel:
+    """Model the styles of source images.
+
+    Args:
+        config: which blocks, and how styles are modelled.
+        net: f after stage 1.
+        images: `(n, h, w, 3)` uint8, of the sources alone.
+        train: indices to model.
+        held_out: indices to select and to report on.
+        seed: of the training and of the search.
+        device: where to compute.
+        reporter: is told the progress.
+    """
+    parts = []
+    for name, styles in zip(config.blocks, collect_styles(net, images, device, config.blocks), strict=True):
+        given, kept = styles[torch.from_numpy(train)], styles[torch.from_numpy(held_out)]
+        mean, deviation = given.mean(dim=0), given.std(dim=0).clamp_min(_SMALLEST_DEVIATION)
+        manifold = None
+        if config.manifold != "mean":
+            manifold = fit_manifold(
+                _manifold_config(config),
+                (given - mean) / deviation,
+                (kept - mean) / deviation,
+                seed=seed,
+                device=device,
+                reporter=reporter,
+            )
+            if manifold.report.collapsed:
+                raise ConfigError(
+                    f"the styles after {name} could not be modelled ({manifold.report.reason}); choose other blocks "
+                    f"(--style.blocks) or --style.manifold nearest."
+                )
+        parts.append(BlockStyle(mean, deviation, manifold, config.weight, seed))
+    return StyleModel(config, parts).to(device).eval().requires_grad_(False)
+
+
+def styled_net(net: FeatureNet, style: StyleModel) -> FeatureNet:
+    """A copy of `net` in which the style of every image is brought to the source styles after each block."""
+    copied = copy.deepcopy(net).eval()
+
+    def moving(part: nn.Module, name: str) -> Any:
+        def hook(_module: nn.Module, _inputs: Any, output: torch.Tensor) -> torch.Tensor:
+            _require_map(name, output)
+            moved: torch.Tensor = part(output)
+            return moved
+
+        return hook
+
+    modules = style_modules(copied.backbone, style.config.blocks)
+    for name, module, part in zip(style.config.blocks, modules, style.parts, strict=True):
+        module.register_forward_hook(moving(part, name))
+    return copied

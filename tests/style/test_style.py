@@ -1,0 +1,201 @@
+"""Styles brought to the sources' inside the network: statistics against obvious references, and the whole path."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from homefold import Homefold, preset_config
+from homefold.config import HomefoldConfig, replace_settings
+from homefold.data import load_digits_mini
+from homefold.errors import ConfigError
+from homefold.features import FeatureNet, extract_features
+from homefold.features.backbones import build_backbone
+from homefold.style import StyleConfig, collect_styles, fit_style, map_style, restyle, styled_net
+
+BLOCKS = ("block1", "block2")
+
+
+def _net(seed: int = 0) -> FeatureNet:
+    torch.manual_seed(seed)
+    net = FeatureNet(build_backbone("digits-bn"), (32, 32), head="linear", feature_dim=16, normalisation="half").eval()
+    return net.requires_grad_(False)
+
+
+def _images(n: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, (n, 32, 32, 3), dtype=np.uint8)
+
+
+def _fitted(config: StyleConfig, net: FeatureNet, n: int = 60):
+    images = _images(n)
+    rows = np.arange(n)
+    return fit_style(config, net, images, rows[: n - 12], rows[n - 12 :], seed=0, device=torch.device("cpu")), images
+
+
+class TestStatistics:
+    def test_a_style_is_means_and_log_deviations(self):
+        maps = torch.tensor([[[[1.0, 3.0]], [[5.0, 5.0]]]])
+        # deviations 1 and 0; the least variance is a millionth
+        assert map_style(maps)[0].tolist() == pytest.approx([2.0, 5.0, 0.0, 0.5 * np.log(1e-6)], abs=1e-5)
+
+    @given(st.integers(0, 10_000))
+    def test_a_restyled_map_has_the_wanted_style_and_the_same_pattern(self, seed):
+        generator = torch.Generator().manual_seed(seed)
+        maps = torch.randn(3, 4, 5, 6, generator=generator) * 3 + 1
+        wanted = torch.randn(3, 8, generator=generator).clamp(-1, 1)
+        made = restyle(maps, map_style(maps), wanted)
+        assert torch.allclose(map_style(made), wanted, atol=1e-4)
+        flat = [
+            (x - x.mean(-1, keepdim=True)).flatten(2)
+            for x in (maps.flatten(2)[:, :, None], made.flatten(2)[:, :, None])
+        ]
+        assert torch.allclose(torch.cosine_similarity(flat[0], flat[1], dim=2), torch.ones(3, 4), atol=1e-4)
+
+    def test_a_nearly_constant_channel_is_stretched_four_times_at_most(self):
+        maps = torch.tensor([[[[1.0, 1.02]]]])
+        made = restyle(maps, map_style(maps), torch.tensor([[3.0, 0.0]]))
+        assert made.flatten().tolist() == pytest.approx([2.96, 3.04], abs=1e-4)
+
+    def test_its_own_style_changes_nothing(self):
+        maps = torch.randn(2, 3, 4, 4)
+        own = map_style(maps)
+        assert torch.allclose(restyle(maps, own, own), maps, atol=1e-6)
+
+
+class TestModel:
+    def test_collected_styles_are_those_of_the_blocks(self):
+        net, images = _net(), _images(7)
+        found = collect_styles(net, images, torch.device("cpu"), BLOCKS)
+        x = (torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255 - net.mean) / net.std
+        ends = [i for i, layer in enumerate(net.backbone) if isinstance(layer, torch.nn.ReLU)]
+        for styles, end in zip(found, ends, strict=False):
+            assert torch.allclose(styles, map_style(torch.nn.Sequential(*list(net.backbone)[: end + 1])(x)), atol=1e-4)
+        assert [len(module._forward_hooks) for module in net.modules()] == [0] * len(list(net.modules()))
+
+    def test_the_mean_gives_every_image_the_mean_source_style(self):
+        net = _net()
+        style, images = _fitted(StyleConfig(blocks=BLOCKS[:1], manifold="mean"), net)
+        expected = collect_styles(net, images[:48], torch.device("cpu"), BLOCKS[:1])[0].mean(0)
+        moved = styled_net(net, style)
+        # What the block gives after its hook.
+        seen = []
+        module = next(layer for layer in moved.backbone if isinstance(layer, torch.nn.ReLU))
+        module.register_forward_hook(lambda _m, _i, output: seen.append(map_style(output)))
+        extract_features(moved, _images(3, seed=5) // 2 + 50, torch.device("cpu"))
+        alive = seen[-1][0][64:] > -3
+        assert alive.sum() > 50
+        assert torch.allclose(seen[-1][0][:64], expected[:64], atol=1e-3)
+        assert torch.allclose(seen[-1][0][64:][alive], expected[64:][alive], atol=5e-3)
+
+    def test_the_nearest_style_of_a_source_image_is_its_own(self):
+        net = _net()
+        style, images = _fitted(StyleConfig(blocks=BLOCKS, manifold="nearest"), net)
+        plain = extract_features(net, images[:5], torch.device("cpu"))
+        moved = extract_features(styled_net(net, style), images[:5], torch.device("cpu"))
+        assert torch.allclose(plain, moved, atol=1e-3)
+        strange = _images(5, seed=9) // 4
+        assert not torch.allclose(
+            extract_features(net, strange, torch.device("cpu")),
+            extract_features(styled_net(net, style), strange, torch.device("cpu")),
+            atol=1e-2,
+        )
+
+    def test_weight_0_changes_nothing_and_half_goes_half_the_way(self):
+        net = _net()
+        maps = torch.randn(2, 64, 4, 4).relu()
+        far, _ = _fitted(StyleConfig(blocks=BLOCKS[:1], manifold="mean"), net)
+        half, _ = _fitted(StyleConfig(blocks=BLOCKS[:1], manifold="mean", weight=0.5), net)
+        none, _ = _fitted(StyleConfig(blocks=BLOCKS[:1], manifold="mean", weight=0.0), net)
+        assert torch.allclose(none.parts[0](maps), maps, atol=1e-5)
+        between = (map_style(maps) + map_style(far.parts[0](maps))) / 2
+        assert torch.allclose(map_style(half.parts[0](maps)), between, atol=1e-3)
+
+    def test_a_vae_of_styles_brings_strange_styles_closer_to_those_it_knows(self, digits):
+        net, device = _net(), torch.device("cpu")
+        images = digits.images[::3]
+        rows = np.arange(len(images))
+        config = StyleConfig(blocks=BLOCKS[:1], latent_dim=8)
+        style = fit_style(config, net, images, rows[rows % 10 > 0], rows[rows % 10 == 0], seed=0, device=device)
+        part = style.parts[0]
+        assert style.reports()["block1"]["explained"] > 0.5
+        strange = collect_styles(net, 255 - images[:40] // 2, device, BLOCKS[:1])[0]
+        known = (collect_styles(net, images, device, BLOCKS[:1])[0] - part.mean) / part.deviation
+        before, after = ((x - part.mean) / part.deviation for x in (strange, part.home(strange)))
+        assert torch.cdist(after, known).amin(1).mean() < 0.95 * torch.cdist(before, known).amin(1).mean()
+
+    @pytest.mark.parametrize("manifold", ["nearest", "mean"])
+    def test_an_answer_does_not_depend_on_what_came_with_it(self, manifold):
+        net = _net()
+        style, images = _fitted(StyleConfig(blocks=BLOCKS, manifold=manifold), net)
+        moved = styled_net(net, style)
+        together = extract_features(moved, images[:9], torch.device("cpu"))
+        alone = torch.cat([extract_features(moved, images[i : i + 1], torch.device("cpu")) for i in range(9)])
+        assert torch.equal(together, alone)
+
+    @pytest.mark.parametrize(
+        ("settings", "sentence"),
+        [
+            ({"weight": 1.5}, "weight of style is a share, 0 to 1; got 1.5"),
+            ({"latent_dim": 0}, "latent_dim of style must be at least 1; got 0"),
+            ({"blocks": ("layer1", "layer1")}, "names a block twice"),
+            ({"manifold": "gan"}, "manifold"),
+        ],
+    )
+    def test_a_setting_that_makes_no_sense_gets_a_sentence(self, settings, sentence):
+        with pytest.raises(ConfigError, match=sentence):
+            StyleConfig(**settings)
+
+    def test_an_unknown_block_is_named_with_those_there_are(self):
+        with pytest.raises(ConfigError, match=r"layer9.*its blocks are block1, block2, block3, block4"):
+            _fitted(StyleConfig(blocks=("layer9",)), _net())
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits_mini()
+
+
+@pytest.fixture(scope="module")
+def fitted(digits):
+    names = digits.domain_names
+    config = preset_config(
+        "small",
+        features__epochs=2,
+        features__feature_dim=32,
+        manifold__epochs=150,
+        style__blocks=BLOCKS,
+        style__manifold="nearest",
+    )
+    source = digits.without(names[0])
+    source = source.subset(np.arange(0, len(source), 6))
+    return Homefold(config, device="cpu").fit(source), digits.only(names[0])
+
+
+class TestWholeModel:
+    def test_prediction_is_of_the_styled_network_and_the_control_of_the_plain_one(self, fitted):
+        model, target = fitted
+        images = target.images[:20]
+        z = torch.from_numpy(model.searched_features(images))
+        assert torch.equal(z, extract_features(styled_net(model.net, model._style), images, torch.device("cpu")))
+        assert not torch.allclose(z, torch.from_numpy(model.features(images)), atol=1e-3)
+        own = model.feature_model.predict(z).probabilities
+        assert np.array_equal(model.predict(images).probabilities, own)
+        plain = model.feature_model.predict(torch.from_numpy(model.features(images)), projected=False).probabilities
+        assert np.array_equal(model.predict(images, projected=False).probabilities, plain)
+
+    def test_it_is_saved_and_loaded_whole(self, fitted, tmp_path):
+        model, target = fitted
+        model.save(tmp_path / "model")
+        loaded = Homefold.load(tmp_path / "model", device="cpu")
+        assert loaded.config.style.blocks == BLOCKS
+        assert np.array_equal(
+            loaded.predict(target.images[:20]).probabilities, model.predict(target.images[:20]).probabilities
+        )
+        assert set(loaded._reports["style"]) == set(BLOCKS)
+
+    def test_by_default_there_is_none(self):
+        assert HomefoldConfig().style.blocks == ()
+        assert replace_settings(HomefoldConfig(), {"style.weight": 0.5}).style.weight == 0.5
