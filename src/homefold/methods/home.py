@@ -155,7 +155,7 @@ class TrainedHome(TrainedMethod):
             return {}
         if search.stop != "elbow" or search.starts != 1:
             # The default search begins almost at its end, where no elbow is to be seen.
-            search = projection_preset("authors")
+            search = replace(projection_preset("authors"), prior=search.prior)
         search = replace(search, steps=max(search.window + 2, min(search.steps, _CURVE_STEPS)))
         samples = np.unique(np.linspace(0, len(prepared) - 1, _CURVES).astype(np.int64))
         z = prepared[torch.from_numpy(samples).to(prepared.device)]
@@ -165,7 +165,7 @@ class TrainedHome(TrainedMethod):
             rule = search.step_rule()
             rule.reset(u)
             for _ in range(search.steps):
-                loss, gradient = loss_and_gradient(manifold.decode, u, z)
+                loss, gradient = loss_and_gradient(manifold.decode, u, z, search.prior)
                 u = rule.step(u, gradient)
                 losses.append(loss)
         curve = torch.stack(losses)

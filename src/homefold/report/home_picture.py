@@ -51,7 +51,7 @@ def draw_homecoming(
         search: the search whose loss curve is drawn; by default 200 of the authors' normalised steps from a random
             start, since the default search starts almost at its end.
     """
-    search = search or replace(projection_preset("authors"), steps=200)
+    search = search or replace(projection_preset("authors"), steps=200, prior=model.projection.prior)
     rows = torch.as_tensor(chosen)
     z = model.prepare(target_features[rows])
     home = model.project(target_features[rows]).features
