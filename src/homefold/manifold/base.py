@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
@@ -20,6 +20,7 @@ __all__ = [
     "ManifoldConfig",
     "ManifoldKind",
     "ManifoldReport",
+    "Per",
     "check_features",
     "constant_features_reason",
     "even_subset",
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 ManifoldKind = Literal["vae", "conv-vae", "gan", "nearest"]
+Per = Literal["all", "class", "domain"]
 
 SLOPE = 0.2
 
@@ -46,6 +48,9 @@ class ManifoldConfig:
 
     kind: ManifoldKind = "vae"
     """An MLP VAE, the paper's small convolutional VAE, a GAN, or the nearest source feature (1-NN)."""
+    per: Per = "all"
+    """One manifold for all source features, or a mixture: one for each class or one for each source domain, trained on
+    its own features alone; a projection searches every one, and the most similar answers."""
     latent_dim: int = 32
     """Dimensions of the latent u (1-NN ignores it: its latent is an index)."""
     hidden: tuple[int, ...] = (128, 128)
@@ -69,12 +74,20 @@ class ManifoldConfig:
     gradient_penalty: float = 0.1
     """Weight of R1, the discriminator's squared gradient at real features scaled to unit length (GAN)."""
     bank_size: int = 2048
-    """At most so many decoded source points are kept to start a projection from (1-NN keeps all features)."""
+    """At most so many decoded source points are kept to start a projection from, shared out among the components of a
+    mixture (1-NN keeps all features)."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))
         if self.kind not in get_args(ManifoldKind):
             raise ConfigError(f"there is no manifold {self.kind!r}; choose one of {', '.join(get_args(ManifoldKind))}.")
+        if self.per not in get_args(Per):
+            raise ConfigError(f"per must be one of {', '.join(get_args(Per))}; got {self.per!r}.")
+        if self.kind == "nearest" and self.per != "all":
+            raise ConfigError(
+                f"the nearest source feature is the same one whether or not each {self.per} is searched on its own; "
+                "set per to all."
+            )
         if self.optimizer not in ("adamw", "sgd"):
             raise ConfigError(f"optimizer must be adamw or sgd; got {self.optimizer!r}.")
         if self.kind == "gan" and self.optimizer != "adamw":
@@ -158,10 +171,16 @@ class ManifoldReport:
     """Latent dimensions whose posterior mean varies over the held-out features by more than 0.01 (VAE)."""
     diversity: float | None = None
     """Mean pairwise cosine distance of samples, relative to that of held-out features (GAN)."""
+    name: str = ""
+    """The class or the domain that a component of a mixture was trained on; empty for a manifold of its own."""
+    components: tuple[ManifoldReport, ...] = ()
+    """What was measured of each component of a mixture on the held-out features of its own."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return asdict(self)
+        """Plain values for JSON; what only mixtures have is left out for others."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        values["components"] = [report.as_dict() for report in self.components]
+        return {name: value for name, value in values.items() if value or name not in ("name", "components")}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> ManifoldReport:
@@ -170,7 +189,10 @@ class ManifoldReport:
         missing = [name for name, field in known.items() if field.default is MISSING and name not in values]
         if missing:
             raise ModelFileError(f"the manifold's report lacks {', '.join(missing)}; the file was edited or truncated.")
-        return cls(**{name: value for name, value in values.items() if name in known})
+        kept = {name: value for name, value in values.items() if name in known}
+        if "components" in kept:
+            kept["components"] = tuple(cls.from_dict(component) for component in kept["components"])
+        return cls(**kept)
 
 
 class Manifold(nn.Module, ABC):
@@ -184,6 +206,7 @@ class Manifold(nn.Module, ABC):
 
     has_encoder: bool
     is_continuous: bool
+    per: Per = "all"
     bank_latents: torch.Tensor
     bank_features: torch.Tensor
 
