@@ -7,13 +7,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from homefold.classifier import Classifier, ClassifierConfig, build_classifier, fit_classifier
 from homefold.device import one_thread
 from homefold.errors import ModelFileError
 from homefold.features.loss import cosine_normalise
-from homefold.manifold import Manifold, ManifoldConfig, ManifoldReport, build_manifold, fit_manifold
+from homefold.manifold import (
+    FeatureGroups,
+    Manifold,
+    ManifoldConfig,
+    ManifoldReport,
+    build_manifold,
+    component_groups,
+    fit_manifold,
+)
 from homefold.predictions import Predictions
 from homefold.progress import ProgressReporter
 from homefold.projection import Projection, ProjectionConfig, project
@@ -73,15 +82,18 @@ class FeatureModel:
         self, z: torch.Tensor, config: ProjectionConfig | None = None, reporter: ProgressReporter | None = None
     ) -> Projection:
         """Bring raw features `(n, d)` to the source manifold."""
-        return project(self.manifold, self.prepare(z), config or self.projection, seed=self.seed, reporter=reporter)
+        config = config or self.projection
+        config.require_manifold(self.manifold.per)
+        return project(self.manifold, self.prepare(z), config, seed=self.seed, reporter=reporter)
 
     def off_manifold_scale(self, config: ProjectionConfig) -> float:
         """The distance 1 − cos that 95 % of held-out source features stay below under these settings.
 
         It is saved for the model's own settings; for others fewer features must do, since a search may be long.
         """
+        config = config.search_only()
         if config not in self._scales:
-            step = 1 if config == self.projection else _STEP_FOR_OTHER_SETTINGS
+            step = 1 if config == self.projection.search_only() else _STEP_FOR_OTHER_SETTINGS
             found = project(self.manifold, self.calibration[::step].contiguous(), config, seed=self.seed)
             quantile = torch.quantile(1 - found.similarity_after, _CALIBRATION_QUANTILE)
             self._scales[config] = max(float(quantile), _SMALLEST_SCALE)
@@ -108,20 +120,36 @@ class FeatureModel:
         prepared = self.prepare(z)
         ones = torch.ones(len(z), device=self.device)
         zeros = torch.zeros(len(z), dtype=torch.long, device=self.device)
-        return self._answers(
-            Projection(prepared, prepared[:, :0], ones, ones, zeros, zeros, ("none",)), ones * math.nan
-        )
+        found = Projection(prepared, prepared[:, :0], ones, ones, zeros, zeros, ("none",))
+        return self._answers(found, ones * math.nan, self.projection)
 
     def classify(self, found: Projection, config: ProjectionConfig | None = None) -> Predictions:
         """Answers for features that were projected with `config`, by default the model's own settings."""
-        off_manifold = (1 - found.similarity_after) / self.off_manifold_scale(config or self.projection)
-        return self._answers(found, off_manifold)
+        config = config or self.projection
+        off_manifold = (1 - found.similarity_after) / self.off_manifold_scale(config)
+        return self._answers(found, off_manifold, config)
 
-    def _answers(self, found: Projection, off_manifold: torch.Tensor) -> Predictions:
-        probabilities = torch.softmax(self.logits(found.features), dim=1)
+    def _probabilities(self, found: Projection, config: ProjectionConfig) -> torch.Tensor:
+        """`(n, classes)`: the classifier's, or where a mixture was searched, whatever the settings make of it."""
+        compared = found.components
+        if compared is not None and config.answer == "residuals":
+            return compared.weights(config.temperature)
+        if compared is None or compared.features is None:
+            return torch.softmax(self.logits(found.features), dim=1)
+        weights = compared.weights(config.temperature)
+        total = weights.new_zeros(len(weights), len(self.class_names))
+        # Added up one by one: the order of the sum must not depend on how many samples there are.
+        for index in range(len(compared.names)):
+            probabilities = torch.softmax(self.logits(compared.features[:, index].contiguous()), dim=1)
+            total = total + weights[:, index, None] * probabilities
+        return total
+
+    def _answers(self, found: Projection, off_manifold: torch.Tensor, config: ProjectionConfig) -> Predictions:
+        compared = found.components
+        won = np.zeros(0, dtype=np.int64) if compared is None else compared.won.cpu().numpy()
         return Predictions(
             class_names=self.class_names,
-            probabilities=probabilities.cpu().numpy(),
+            probabilities=self._probabilities(found, config).cpu().numpy(),
             similarity_before=found.similarity_before.cpu().numpy(),
             similarity_after=found.similarity_after.cpu().numpy(),
             iterations=found.iterations.cpu().numpy(),
@@ -129,6 +157,8 @@ class FeatureModel:
             off_manifold=off_manifold.cpu().numpy(),
             start_names=found.start_names,
             engine=found.engine,
+            component=won,
+            component_names=() if compared is None else compared.names,
         )
 
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -172,7 +202,7 @@ class FeatureModel:
             manifold.to(device), classifier.to(device), projection, normalise, class_names, seed, calibration.to(device)
         )
         if "off_manifold_scale" in tensors:
-            model._scales[projection] = float(tensors["off_manifold_scale"])
+            model._scales[projection.search_only()] = float(tensors["off_manifold_scale"])
         return model
 
 
@@ -189,16 +219,30 @@ def fit_feature_model(
     normalise: bool,
     seed: int,
     device: torch.device,
+    domains: FeatureGroups | None = None,
     reporter: ProgressReporter | None = None,
 ) -> FeatureModel:
-    """Stages 2 and 3 on raw source features `(n, d)` with labels `(n,)`, selected on the held-out ones."""
+    """Stages 2 and 3 on raw source features `(n, d)` with labels `(n,)`, selected on the held-out ones.
+
+    Their source domains are needed only for a manifold of each domain.
+    """
+    projection.require_manifold(manifold_config.per)
+    classes = FeatureGroups(train_labels, held_out_labels, class_names)
+    groups = component_groups(manifold_config, classes, domains)
     train, held_out = train.to(device).float(), held_out.to(device).float()
     train_labels, held_out_labels = train_labels.to(device), held_out_labels.to(device)
     if normalise:
         train, held_out = to_sphere(train), to_sphere(held_out)
     with one_thread(device):
         manifold = fit_manifold(
-            manifold_config, train, held_out, labels=train_labels, seed=seed, device=device, reporter=reporter
+            manifold_config,
+            train,
+            held_out,
+            labels=train_labels,
+            groups=groups,
+            seed=seed,
+            device=device,
+            reporter=reporter,
         )
         manifold.require_usable()
         classifier = fit_classifier(
