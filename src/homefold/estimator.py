@@ -42,6 +42,7 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
         latent_dim: dimensions of the latent u.
         hidden: widths of the decoder's hidden layers.
         per: one manifold for `all` features, or a mixture of one for each `class` or each `domain`.
+        shared: whether the components of a mixture share all weights but one bias of the decoder.
         kl_weight: weight of the VAE's KL term.
         manifold_epochs: passes over the features; None takes the manifold's default.
         classifier: `linear`, or `hidden` for one hidden layer.
@@ -91,6 +92,7 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
         random_state: int = 0,
         device: str = "auto",
         per: Literal["all", "class", "domain"] = "all",
+        shared: bool = False,
         prior: float = 0.0,
         component: Literal["nearest", "average"] = "nearest",
         answer: Literal["classifier", "residuals"] = "classifier",
@@ -115,6 +117,7 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.device = device
         self.per = per
+        self.shared = shared
         self.prior = prior
         self.component = component
         self.answer = answer
@@ -130,6 +133,7 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
             ManifoldConfig(
                 kind=self.manifold,
                 per=self.per,
+                shared=self.shared,
                 latent_dim=self.latent_dim,
                 hidden=tuple(self.hidden),
                 kl_weight=self.kl_weight,

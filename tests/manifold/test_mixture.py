@@ -17,7 +17,9 @@ from homefold.manifold import (
     build_manifold,
     component_groups,
     fit_manifold,
+    vae_loss,
 )
+from homefold.manifold.shared_vae import SharedVAE
 
 CONFIG = ManifoldConfig(per="class", latent_dim=3, hidden=(16,), epochs=60, kl_weight=1e-4, learning_rate=0.01)
 NAMES = ("cat", "dog", "owl")
@@ -158,3 +160,69 @@ def test_what_cannot_be_a_mixture_gets_a_sentence():
         fit_manifold(CONFIG, train, held_out, seed=0)
     with pytest.raises(DataError, match="but groups of shapes"):
         fit_manifold(CONFIG, train[1:], held_out, groups=groups, seed=0)
+
+
+SHARED = replace(CONFIG, shared=True, epochs=100, batch_size=16, hidden=(16, 12), kl_weight=0.01)
+
+
+@pytest.fixture(scope="module")
+def shared() -> Mixture:
+    train, held_out, groups = split(*features())
+    found = fit_manifold(SHARED, train, held_out, groups=groups, seed=3)
+    assert isinstance(found, Mixture)
+    return found
+
+
+def test_shared_components_differ_in_the_first_bias_of_the_decoder_alone(shared):
+    states = [part.state_dict() for part in shared.parts]
+    for name in states[0]:
+        if name.startswith("bank_"):
+            continue
+        same = all(torch.equal(state[name], states[0][name]) for state in states[1:])
+        assert same == (name != "decoder.0.bias"), name
+    assert not shared.report.collapsed
+    assert shared.component_names == NAMES
+
+
+def test_a_shared_component_decodes_as_the_network_told_of_it():
+    torch.manual_seed(0)
+    network = SharedVAE(SHARED, 10, 3)
+    with torch.no_grad():
+        network.offsets.normal_()
+        u = torch.randn(4, 3)
+        for index in range(3):
+            member = F.one_hot(torch.full((4,), index), 3).float()
+            torch.testing.assert_close(network.component(index).decode(u), network.decode(u, member))
+
+
+def test_the_loss_of_shared_components_is_that_of_each_on_its_own_rows():
+    torch.manual_seed(1)
+    network = SharedVAE(SHARED, 10, 3)
+    with torch.no_grad():
+        network.offsets.normal_()
+        z, noise, index = torch.randn(6, 10), torch.randn(6, 3), torch.tensor([0, 2, 1, 1, 0, 2])
+        expected = 0.0
+        for row in range(6):
+            component = network.component(int(index[row]))
+            mean, log_variance = component.posterior(z[row : row + 1])
+            rebuilt = component.decode(mean + noise[row] * (0.5 * log_variance).exp())
+            expected += float(vae_loss(rebuilt, z[row : row + 1], mean, log_variance, 0.3)) / 6
+        found = network.loss(z, F.one_hot(index, 3).float(), noise, 0.3)
+    assert float(found) == pytest.approx(expected, rel=1e-5)
+
+
+def test_shared_training_repeats_itself_and_loads_into_a_mixture_like_any_other(shared):
+    train, held_out, groups = split(*features())
+    again = fit_manifold(SHARED, train, held_out, groups=groups, seed=3)
+    assert all(torch.equal(value, again.state_dict()[name]) for name, value in shared.state_dict().items())
+    loaded = build_manifold(SHARED, 10)
+    loaded.load_state_dict(shared.state_dict())
+    z, labels = features()
+    assert torch.equal(loaded.encode(z), shared.encode(z))
+    assert (shared.encode(z)[:, -1].long() == labels).float().mean() > 0.9
+
+
+def test_shared_weights_need_a_mixture_of_vaes():
+    for wrong in ({"per": "all"}, {"kind": "gan"}, {"kind": "conv-vae"}):
+        with pytest.raises(ConfigError, match="set kind to vae and per to class or domain"):
+            replace(SHARED, **wrong)

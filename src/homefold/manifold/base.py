@@ -51,6 +51,9 @@ class ManifoldConfig:
     per: Per = "all"
     """One manifold for all source features, or a mixture: one for each class or one for each source domain, trained on
     its own features alone; a projection searches every one, and the most similar answers."""
+    shared: bool = False
+    """The components of a mixture share all weights but the first bias of the decoder, one for each component, and are
+    trained together on all features (kind vae, per class or domain)."""
     latent_dim: int = 32
     """Dimensions of the latent u (1-NN ignores it: its latent is an index)."""
     hidden: tuple[int, ...] = (128, 128)
@@ -87,6 +90,11 @@ class ManifoldConfig:
             raise ConfigError(
                 f"the nearest source feature is the same one whether or not each {self.per} is searched on its own; "
                 "set per to all."
+            )
+        if self.shared and (self.kind != "vae" or self.per == "all"):
+            raise ConfigError(
+                "shared weights are for mixtures of MLP VAEs: set kind to vae and per to class or domain, before "
+                f"shared where settings are given one by one; got kind {self.kind} and per {self.per}."
             )
         if self.optimizer not in ("adamw", "sgd"):
             raise ConfigError(f"optimizer must be adamw or sgd; got {self.optimizer!r}.")

@@ -13,9 +13,12 @@ from torch.nn import functional as F
 from homefold.errors import ConfigError, DataError, ModelFileError
 from homefold.manifold.base import Manifold, ManifoldConfig, ManifoldReport, Per, explained_share
 
-__all__ = ["FeatureGroups", "Mixture", "component_groups", "fit_mixture", "mixture_report"]
+__all__ = ["FeatureGroups", "Features", "Mixture", "component_groups", "fit_mixture", "mixture_report"]
 
 _FEWEST = 2
+
+Features = tuple[torch.Tensor, torch.Tensor]
+"""Training features (n, d) and held-out features (m, d) of one component."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +155,7 @@ def fit_mixture(
     train: torch.Tensor,
     held_out: torch.Tensor,
     groups: FeatureGroups,
-    fit: Callable[[torch.Tensor, torch.Tensor], Manifold],
+    fit: Callable[[Sequence[Features]], Sequence[Manifold]],
 ) -> Mixture:
     """Fit a component to the features of each group alone.
 
@@ -161,7 +164,7 @@ def fit_mixture(
         train: (n, d) source features.
         held_out: (m, d) features of the same source domains.
         groups: which component each of them is for.
-        fit: a plain manifold from the features of one group and the held-out ones.
+        fit: plain manifolds, one for each group, from the training and the held-out features of all groups.
     """
     members, held = (index.to(z.device) for index, z in ((groups.train, train), (groups.held_out, held_out)))
     if members.shape != (len(train),) or held.shape != (len(held_out),):
@@ -177,7 +180,7 @@ def fit_mixture(
                 f"manifold of its own needs at least {_FEWEST} of each: give more of it, hold out a larger share, or "
                 f"set per to all (--manifold.per all)."
             )
-    fitted = [fit(*part) for part in parts]
+    fitted = fit(parts)
     mixture.components = nn.ModuleList(fitted)
     mixture.to(fitted[0].bank_features.device)
     mixture.report = mixture_report(

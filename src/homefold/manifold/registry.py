@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal, get_args
@@ -12,8 +12,9 @@ import torch
 from homefold.errors import ConfigError
 from homefold.manifold.base import Manifold, ManifoldConfig, ManifoldKind
 from homefold.manifold.gan import build_gan, fit_gan
-from homefold.manifold.mixture import FeatureGroups, Mixture, fit_mixture
+from homefold.manifold.mixture import FeatureGroups, Features, Mixture, fit_mixture
 from homefold.manifold.nearest import NearestNeighbour, fit_nearest
+from homefold.manifold.shared_vae import fit_shared_vae
 from homefold.manifold.vae import build_vae, fit_vae
 from homefold.progress import ProgressReporter
 
@@ -51,9 +52,12 @@ def build_manifold(config: ManifoldConfig, feature_dim: int, bank_size: int = 0)
     return manifold
 
 
+def _component_config(config: ManifoldConfig) -> ManifoldConfig:
+    return replace(config, per="all", shared=False)
+
+
 def _empty_mixture(config: ManifoldConfig, feature_dim: int) -> Mixture:
-    component = replace(config, per="all")
-    mixture = Mixture(feature_dim, partial(build_manifold, component, feature_dim), config.per)
+    mixture = Mixture(feature_dim, partial(build_manifold, _component_config(config), feature_dim), config.per)
     mixture.freeze()
     return mixture
 
@@ -94,9 +98,15 @@ def fit_manifold(
                 f"one manifold for each {config.per} needs groups that tell which feature is whose, and cannot go on "
                 "from earlier weights; set per to all otherwise."
             )
-        share = max(1, config.bank_size // len(groups.names))
-        component = replace(config, per="all", bank_size=share)
-        fit = partial(fit_manifold, component, seed=seed, device=device, reporter=reporter, keep=keep)
+        component = replace(_component_config(config), bank_size=max(1, config.bank_size // len(groups.names)))
+
+        def fit(parts: Sequence[Features]) -> Sequence[Manifold]:
+            if config.shared:
+                return fit_shared_vae(component, parts, seed=seed, device=device, reporter=reporter, keep=keep)
+            return [
+                fit_manifold(component, *part, seed=seed, device=device, reporter=reporter, keep=keep) for part in parts
+            ]
+
         return fit_mixture(_empty_mixture(config, train.shape[1]), train, held_out, groups, fit)
     match config.kind:
         case "vae" | "conv-vae":

@@ -236,7 +236,7 @@ def feature_model(
         manifold, of_manifold = manifold_stage(task, features)
         stages += of_manifold
     else:
-        unused = replace(config.manifold, kind="nearest", optimizer="adamw", per="all")
+        unused = replace(config.manifold, kind="nearest", optimizer="adamw", per="all", shared=False)
         manifold = build_manifold(unused, given.train.shape[1]).to(task.device)
     classifier, of_classifier = classifier_stage(task, features, projected=projected)
     stages += of_classifier
