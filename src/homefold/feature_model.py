@@ -21,6 +21,7 @@ from homefold.manifold import (
     ManifoldReport,
     build_manifold,
     component_groups,
+    denoising_shifts,
     fit_manifold,
 )
 from homefold.predictions import Predictions
@@ -224,7 +225,7 @@ def fit_feature_model(
 ) -> FeatureModel:
     """Stages 2 and 3 on raw source features `(n, d)` with labels `(n,)`, selected on the held-out ones.
 
-    Their source domains are needed only for a manifold of each domain.
+    Their source domains are needed only for a manifold of each domain and for a VAE that denoises.
     """
     projection.require_manifold(manifold_config.per)
     classes = FeatureGroups(train_labels, held_out_labels, class_names)
@@ -240,6 +241,7 @@ def fit_feature_model(
             held_out,
             labels=train_labels,
             groups=groups,
+            shifts=denoising_shifts(manifold_config, train, classes, domains),
             seed=seed,
             device=device,
             reporter=reporter,

@@ -25,6 +25,7 @@ from homefold.manifold import (
     ManifoldReport,
     build_manifold,
     component_groups,
+    denoising_shifts,
     fit_manifold,
 )
 from homefold.methods.base import TaskKey, TrainingTask
@@ -133,7 +134,8 @@ def manifold_stage(task: TrainingTask, features: FeatureStage) -> tuple[Manifold
         before, stages = manifold_stage(*_before_adaptation(task, features))
 
     def train(_: Any) -> dict[str, Any]:
-        given = TrainingFeatures.of(task, features)
+        given = source = TrainingFeatures.of(task, features)
+        classes, domains = source.classes(task), _domain_groups(task)
         if before is not None:
             samples = TrainingFeatures.to_adapt_to(task, features)
             given = samples if before.is_continuous else given.with_samples(samples)
@@ -143,7 +145,8 @@ def manifold_stage(task: TrainingTask, features: FeatureStage) -> tuple[Manifold
                 given.train,
                 given.held_out,
                 labels=given.train_labels,
-                groups=component_groups(config.manifold, given.classes(task), _domain_groups(task)),
+                groups=component_groups(config.manifold, classes, domains),
+                shifts=denoising_shifts(config.manifold, source.train, classes, domains),
                 seed=config.seed,
                 device=task.device,
                 reporter=task.reporter,
@@ -236,7 +239,7 @@ def feature_model(
         manifold, of_manifold = manifold_stage(task, features)
         stages += of_manifold
     else:
-        unused = replace(config.manifold, kind="nearest", optimizer="adamw", per="all", shared=False)
+        unused = replace(config.manifold, kind="nearest", optimizer="adamw", per="all", shared=False, denoise=0.0)
         manifold = build_manifold(unused, given.train.shape[1]).to(task.device)
     classifier, of_classifier = classifier_stage(task, features, projected=projected)
     stages += of_classifier
