@@ -76,3 +76,51 @@ def test_scaling_answers_its_questions_with_a_plot_each(benchmark, tmp_path):
         "number_of_features.svg",
         "number_of_random_starts.svg",
     ]
+
+
+def test_selection_is_judged_by_what_it_would_have_chosen(benchmark, tmp_path):
+    domains = ("a", "b", "c", "d")
+    # Recipe 1 is better wherever `d` is not what is tested; there recipe 2 is.
+    accuracy = {(1, "d"): 0.2, (2, "d"): 0.9}
+
+    def line(recipe: int, target: str, sources: list[str], protocol: str) -> dict:
+        return {
+            "dataset": "made up",
+            "target": target,
+            "method": f"recipe {recipe}",
+            "protocol": protocol,
+            "seed": 0,
+            "status": "finished",
+            "accuracy": accuracy.get((recipe, target), 0.5 + 0.1 / recipe),
+            "facts": {
+                "sources": sources,
+                "source": "+".join(sources),
+                "classifier": {"held_out_accuracy": 0.9 + recipe / 100},
+            },
+        }
+
+    pairs, runs = tmp_path / "pairs.jsonl", tmp_path / "runs.jsonl"
+    left_two = [
+        line(recipe, target, [name for name in domains if name not in (target, other)], "leave-two-domains-out")
+        for recipe in (1, 2)
+        for target in domains
+        for other in domains
+        if other != target
+    ]
+    left_one = [
+        line(recipe, target, [name for name in domains if name != target], "leave-one-domain-out")
+        for recipe in (1, 2)
+        for target in domains
+    ]
+    pairs.write_text("".join(json.dumps(item) + "\n" for item in left_two))
+    runs.write_text("".join(json.dumps(item) + "\n" for item in left_one))
+    benchmark("selection_study").main([str(pairs), str(runs), "--out", str(tmp_path / "r.json")])
+    rows = {(row["target"], row["selection"]): row for row in result(tmp_path / "r.json")["rows"]}
+    # For d only a, b and c are asked, where recipe 1 is better; for a, what d says decides.
+    assert rows["d", "leave-one-source-out"]["chosen"] == "recipe 1"
+    assert rows["d", "leave-one-source-out"]["accuracy_of_chosen"] == 0.2
+    assert rows["d", "leave-one-source-out"]["rank_correlation"] == pytest.approx(-1)
+    assert rows["a", "leave-one-source-out"]["chosen"] == "recipe 2"
+    assert rows["d", "source-validation"]["chosen"] == "recipe 2"
+    scores = json.loads((tmp_path / "r.json").read_text())["scores"]["leave-one-source-out"]
+    assert scores["a"]["recipe 1"] == pytest.approx((0.6 + 0.6 + 0.2) / 3)

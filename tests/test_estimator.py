@@ -171,3 +171,40 @@ def _check_name(item) -> str:
 def test_scikit_learns_conventions(estimator, check):
     check(estimator)
     assert estimator.get_params()["latent_dim"] == 2
+
+
+@pytest.mark.parametrize(
+    "settings", [{"shared": True}, {"component": "average"}, {"answer": "residuals", "prior": 0.05}]
+)
+def test_a_manifold_for_each_class_classifies_is_saved_and_loaded(features, quick, tmp_path, settings):
+    x, y, _ = features
+    own = {"per": "class", "latent_dim": 8, "kl_weight": 1e-4, "manifold_epochs": 300}
+    model = clone(quick).set_params(**own, **settings).fit(x, y)
+    assert model.score(x, y) > 0.95
+    answers = model.explain(x)
+    assert answers.component_names == ("cat", "dog", "owl")
+    assert [report.name for report in model.model_.manifold.report.components] == ["cat", "dog", "owl"]
+    model.save(tmp_path / "model")
+    loaded = ManifoldProjector.load(tmp_path / "model", device="cpu")
+    again = loaded.explain(x)
+    assert again.probabilities.tobytes() == answers.probabilities.tobytes()
+    assert again.off_manifold.tobytes() == answers.off_manifold.tobytes()
+    assert again.component.tolist() == answers.component.tolist()
+    if "shared" not in settings:
+        assert [answers[i].component for i in (0, 100, 200)] == ["cat", "dog", "owl"]
+
+
+def test_a_manifold_for_each_domain_needs_domains(features, quick):
+    x, y, _ = features
+    model = clone(quick).set_params(per="domain")
+    with pytest.raises(ConfigError, match="needs the domain of every feature: give domains"):
+        model.fit(x, y)
+    domains = np.tile(["left", "right"], 120)
+    assert model.fit(x, y, domains).explain(x).component_names == ("left", "right")
+    assert model.score(x, y) > 0.95
+
+
+def test_residuals_without_a_manifold_for_each_class_are_refused_before_training(features, quick):
+    x, y, _ = features
+    with pytest.raises(ConfigError, match="every class has a manifold of its own"):
+        clone(quick).set_params(answer="residuals").fit(x, y)

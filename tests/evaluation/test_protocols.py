@@ -13,6 +13,7 @@ from homefold.evaluation.protocols import (
     Corruption,
     FewShot,
     LeaveOneDomainOut,
+    LeaveTwoDomainsOut,
     Scarce,
     SingleSource,
     source_dataset,
@@ -58,6 +59,16 @@ def test_single_source_tests_on_every_other_domain():
     assert [split.source.tolist() for split in splits] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
     assert [target.name for target in splits[2].targets] == ["a", "b"]
     assert splits[2].targets[0].indices.tolist() == [0, 1, 2, 3]
+
+
+def test_leaving_two_out_trains_what_leave_one_source_out_selection_trains():
+    splits = LeaveTwoDomainsOut().splits(make(), seed=0)
+    assert [split.name for split in splits] == ["without a and b", "without a and c", "without b and c"]
+    assert [split.source.tolist() for split in splits] == [[8, 9, 10, 11], [4, 5, 6, 7], [0, 1, 2, 3]]
+    assert [target.name for target in splits[1].targets] == ["a", "c"]
+    assert splits[1].targets[1].indices.tolist() == [8, 9, 10, 11]
+    with pytest.raises(DataError, match="leave-two-domains-out needs at least 3 domains"):
+        LeaveTwoDomainsOut().splits(make().only("a", "b"), seed=0)
 
 
 def test_scarce_takes_the_share_of_every_domain_and_class():

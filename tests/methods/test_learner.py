@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from homefold.errors import ConfigError
+from homefold.errors import ConfigError, FeatureCollapseError
 from homefold.features import build_backbone
 from homefold.features.loop import TrainingRun
 from homefold.features.network import FeatureNet
@@ -160,6 +160,28 @@ class Doubled(LearnerMethod):
 class _DoubledLearner(Learner):
     def features(self, images):
         return 2 * self.net(images)
+
+
+@dataclass(frozen=True)
+class Flattened(LearnerMethod):
+    """Gives every image the same feature."""
+
+    about = MethodInfo("flattened", "Flattened", 2020, False, False, True, "made up", "All features are one.")
+
+    def learner(self, net, task):
+        return _FlattenedLearner(net, task)
+
+
+class _FlattenedLearner(Learner):
+    def features(self, images):
+        return 0 * self.net(images) + 1
+
+
+def test_features_that_became_one_are_told_without_a_word_on_another_loss(task_for):
+    with pytest.raises(FeatureCollapseError, match="after epoch 1 all held-out images point the same way") as told:
+        Flattened().train(task_for(Flattened()))
+    assert str(told.value).endswith("weights and rates of the method's own (homefold methods NAME lists them).")
+    assert "L_A" not in str(told.value)
 
 
 def test_the_classifier_network_is_a_copy_that_answers_the_same(task_for, unseen):

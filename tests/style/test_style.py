@@ -124,7 +124,7 @@ class TestModel:
         strange = collect_styles(net, 255 - images[:40] // 2, device, BLOCKS[:1])[0]
         known = (collect_styles(net, images, device, BLOCKS[:1])[0] - part.mean) / part.deviation
         before, after = ((x - part.mean) / part.deviation for x in (strange, part.home(strange)))
-        assert torch.cdist(after, known).amin(1).mean() < 0.95 * torch.cdist(before, known).amin(1).mean()
+        assert torch.cdist(after, known).amin(1).mean() < 0.9 * torch.cdist(before, known).amin(1).mean()
 
     @pytest.mark.parametrize("manifold", ["nearest", "mean"])
     def test_an_answer_does_not_depend_on_what_came_with_it(self, manifold):
@@ -139,6 +139,7 @@ class TestModel:
         ("settings", "sentence"),
         [
             ({"weight": 1.5}, "weight of style is a share, 0 to 1; got 1.5"),
+            ({"prior": -1.0}, "prior of style must be zero or a positive number; got -1.0"),
             ({"latent_dim": 0}, "latent_dim of style must be at least 1; got 0"),
             ({"blocks": ("layer1", "layer1")}, "names a block twice"),
             ({"manifold": "gan"}, "manifold"),

@@ -30,6 +30,7 @@ SuiteName = Literal[
     "samplers",
     "ablation",
     "single-source",
+    "leave-two-out",
     "scarce",
     "few-shot",
     "cifar10-c",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import permutations
+from itertools import combinations, permutations
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,6 +23,7 @@ __all__ = [
     "EvaluationProtocol",
     "FewShot",
     "LeaveOneDomainOut",
+    "LeaveTwoDomainsOut",
     "Scarce",
     "SingleSource",
     "Split",
@@ -163,6 +164,32 @@ class LeaveOneDomainOut:
             indices = stratified_subset(dataset, indices, self.source_fraction, seed)
             facts["source_fraction"] = self.source_fraction
         return Split(target, indices, (_target(dataset, target),), facts=facts)
+
+
+@dataclass(frozen=True)
+class LeaveTwoDomainsOut:
+    """Train on all domains but two, test on each of the two, and so on for each pair.
+
+    The trainings are those that leave-one-source-out selection makes: for a target t, the mean accuracy on each source
+    s of what was trained without s and t tells how a recipe may do on t, without a look at t.
+    """
+
+    name: str = "leave-two-domains-out"
+    description: str = "Train on all domains but two and test on all images of each of the two, for each pair in turn."
+
+    def splits(self, dataset: DomainDataset, seed: int) -> list[Split]:
+        """One split a pair of domains."""
+        _require_domains(dataset, 3, self.name)
+        return [self._split(dataset, pair) for pair in combinations(dataset.domain_names, 2)]
+
+    def _split(self, dataset: DomainDataset, pair: tuple[str, str]) -> Split:
+        sources = [name for name in dataset.domain_names if name not in pair]
+        return Split(
+            f"without {' and '.join(pair)}",
+            _trainable(dataset, sources),
+            tuple(_target(dataset, name) for name in pair),
+            facts={"sources": sources, "source": "+".join(sources)},
+        )
 
 
 @dataclass(frozen=True)

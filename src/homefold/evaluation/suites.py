@@ -14,6 +14,7 @@ from homefold.evaluation.protocols import (
     EvaluationProtocol,
     FewShot,
     LeaveOneDomainOut,
+    LeaveTwoDomainsOut,
     Scarce,
     SingleSource,
 )
@@ -139,6 +140,14 @@ _SUITES = (
         ("resnet18",),
         SingleSource(),
         _ABLATION,
+    ),
+    Suite(
+        "leave-two-out",
+        "What leave-one-source-out selection would look at: every pair of domains left out.",
+        "pacs",
+        ("resnet18",),
+        LeaveTwoDomainsOut(),
+        _PROJECTED,
     ),
     Suite("scarce", "Accuracy against the share of source images.", "pacs", ("resnet18",), Scarce(), _PROJECTED),
     Suite(

@@ -9,7 +9,7 @@ import torch
 from homefold.errors import FeatureCollapseError
 from homefold.features.loss import cosine_normalise
 
-__all__ = ["FeatureSpread", "feature_spread", "require_spread"]
+__all__ = ["GENERAL_ADVICE", "METRIC_ADVICE", "FeatureSpread", "feature_spread", "require_spread"]
 
 _SMALLEST_NORM = 1e-4
 _SMALLEST_DEVIATION = 1e-4
@@ -55,16 +55,29 @@ def feature_spread(z: torch.Tensor, labels: torch.Tensor) -> FeatureSpread:
     )
 
 
-def require_spread(spread: FeatureSpread, epoch: int) -> None:
-    """Stop with a sentence when the features of the held-out images have become one point."""
+METRIC_ADVICE = (
+    "L_A needs features of both signs and a start that can tell classes apart: use a head (--features.head linear or "
+    "mlp), add --features.cross-entropy-weight 1, lower --learning-rate, or start from pretrained --weights."
+)
+"""What to do where L_A is trained."""
+GENERAL_ADVICE = (
+    "Lower --learning-rate, or the weights and rates of the method's own (homefold methods NAME lists them)."
+)
+"""What to do in the training of any other method."""
+
+
+def require_spread(spread: FeatureSpread, epoch: int, advice: str = METRIC_ADVICE) -> None:
+    """Stop with a sentence when the features of the held-out images have become one point.
+
+    Args:
+        spread: how they lie.
+        epoch: after which this is.
+        advice: what to do about it.
+    """
     if spread.dead > 0.5:
         found = f"{spread.dead:.0%} of the held-out images have a feature of length zero"
     elif not spread.deviation > _SMALLEST_DEVIATION:
         found = f"all held-out images point the same way (their similarities differ by {spread.deviation:.1e})"
     else:
         return
-    raise FeatureCollapseError(
-        f"the features collapsed: after epoch {epoch} {found}. L_A needs features of both signs and a start that can "
-        f"tell classes apart: use a head (--features.head linear or mlp), add --features.cross-entropy-weight 1, "
-        f"lower --learning-rate, or start from pretrained --weights."
-    )
+    raise FeatureCollapseError(f"the features collapsed: after epoch {epoch} {found}. {advice}")

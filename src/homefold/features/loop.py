@@ -19,7 +19,7 @@ from homefold.device import autocast, resolve_precision
 from homefold.errors import ConfigError, TrainingDivergedError
 from homefold.features.averaging import WeightAverage, average_is_due
 from homefold.features.batches import ImageStore
-from homefold.features.collapse import FeatureSpread, feature_spread, require_spread
+from homefold.features.collapse import METRIC_ADVICE, FeatureSpread, feature_spread, require_spread
 from homefold.features.config import FeatureConfig
 from homefold.features.gradient_step import GradientStep, require_even_parts, worth_compiling
 from homefold.features.sampling import epoch_batches
@@ -118,6 +118,8 @@ class TrainingRun(ABC):
 
     net: nn.Module
     objective: nn.Module
+    collapse_advice = METRIC_ADVICE
+    """What a person is told to do when all features became one."""
     shares_batches = False
     """Whether the losses of several processes, each on its part of a batch, add up to the loss of the batch."""
 
@@ -355,7 +357,8 @@ class TrainingRun(ABC):
         if not torch.isfinite(z).all():
             where = f"the features of the held-out images are not finite after epoch {self.epoch}"
             raise TrainingDivergedError(self._diverged(where, checkpoint))
-        require_spread(feature_spread(z[:_LARGEST_VALIDATION_BATCH], labels[:_LARGEST_VALIDATION_BATCH]), self.epoch)
+        spread = feature_spread(z[:_LARGEST_VALIDATION_BATCH], labels[:_LARGEST_VALIDATION_BATCH])
+        require_spread(spread, self.epoch, self.collapse_advice)
         parts = zip(*(item.split(_LARGEST_VALIDATION_BATCH) for item in (z, scores, labels)), strict=True)
         with torch.no_grad():
             values = [len(y) * self.criterion(part, score, y) for part, score, y in parts]

@@ -9,7 +9,9 @@ from homefold.manifold.base import (
     ManifoldReport,
     paper_manifold_config,
 )
+from homefold.manifold.denoising import denoising_shifts
 from homefold.manifold.gan import GAN
+from homefold.manifold.mixture import FeatureGroups, Mixture, component_groups
 from homefold.manifold.nearest import NearestNeighbour, nearest_index
 from homefold.manifold.registry import build_manifold, fit_manifold, list_manifolds
 from homefold.manifold.vae import VAE, vae_loss
@@ -17,12 +19,16 @@ from homefold.manifold.vae import VAE, vae_loss
 __all__ = [
     "GAN",
     "VAE",
+    "FeatureGroups",
     "Manifold",
     "ManifoldConfig",
     "ManifoldKind",
     "ManifoldReport",
+    "Mixture",
     "NearestNeighbour",
     "build_manifold",
+    "component_groups",
+    "denoising_shifts",
     "fit_manifold",
     "list_manifolds",
     "nearest_index",

@@ -27,14 +27,25 @@ from homefold.manifold.base import (
     nearly_constant,
     training_rate,
 )
+from homefold.manifold.denoising import moved
 from homefold.manifold.vae_gradient import VAEGradient, linear_layers
 from homefold.progress import ProgressReporter, SilentReporter
 from homefold.seeding import generator, isolated_seed
 
-__all__ = ["VAE", "build_vae", "fit_vae", "gaussian_kl", "reconstruction_loss", "vae_loss"]
+__all__ = [
+    "VAE",
+    "build_vae",
+    "diverged",
+    "finish_vae",
+    "fit_vae",
+    "gaussian_kl",
+    "reconstruction_loss",
+    "vae_loss",
+    "vae_optimizer",
+]
 
-LossFunction = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-"""Targets and noise to the loss, the gradients of the weights set."""
+LossFunction = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], torch.Tensor]
+"""Targets, noise and what the encoder sees instead of the targets, to the loss, the gradients of the weights set."""
 
 _ACTIVE_VARIANCE = 0.01
 _LEAST_EXPLAINED = 0.1
@@ -164,6 +175,7 @@ def fit_vae(
     reporter: ProgressReporter | None = None,
     initial: Mapping[str, torch.Tensor] | None = None,
     keep: Literal["best", "last"] = "best",
+    shifts: torch.Tensor | None = None,
 ) -> VAE:
     """Train a VAE on source features and keep the weights that reconstruct held-out source features best.
 
@@ -177,7 +189,10 @@ def fit_vae(
         initial: weights to go on from, as `state_dict` gives them (a bank among them counts for nothing); none
             begins anew.
         keep: the epoch to keep, the best on `held_out` or the last.
+        shifts: (cells, d) how domains move features, for settings that denoise; see `denoising`.
     """
+    if config.denoise and shifts is None:
+        raise ConfigError("denoise needs to know how domains move features: give shifts, or set denoise to 0.")
     check_features(train, held_out)
     device = torch.device(device)
     train, held_out = (z.detach().to(device, torch.float32) for z in (train, held_out))
@@ -186,14 +201,22 @@ def fit_vae(
     if initial is not None:
         load_weights(model, initial)
     model.to(device)
-    best_epoch = _train(model, config, train, held_out, seed, reporter or SilentReporter(), keep)
-    model.freeze()
-    with torch.no_grad():
-        chosen = even_subset(len(train), config.bank_size, generator(seed, "manifold", "bank"))
-        model.bank_latents = model.encode(train[chosen.to(device)])
-        model.bank_features = model.decode(model.bank_latents)
-        model.report = _measure(model, config, train, held_out, best_epoch)
+    shifts = shifts.to(device, torch.float32) if config.denoise and shifts is not None else None
+    best_epoch = _train(model, config, train, held_out, seed, reporter or SilentReporter(), keep, shifts)
+    finish_vae(model, config, train, held_out, seed=seed, best_epoch=best_epoch)
     return model
+
+
+@torch.no_grad()
+def finish_vae(
+    model: VAE, config: ManifoldConfig, train: torch.Tensor, held_out: torch.Tensor, *, seed: int, best_epoch: int
+) -> None:
+    """Freeze a trained VAE, fill its bank from `train: (n, d)` and measure it on `held_out: (m, d)`."""
+    model.freeze()
+    chosen = even_subset(len(train), config.bank_size, generator(seed, "manifold", "bank"))
+    model.bank_latents = model.encode(train[chosen.to(train.device)])
+    model.bank_features = model.decode(model.bank_latents)
+    model.report = _measure(model, config, train, held_out, best_epoch)
 
 
 def _train(
@@ -204,21 +227,22 @@ def _train(
     seed: int,
     reporter: ProgressReporter,
     keep: Literal["best", "last"],
+    shifts: torch.Tensor | None,
 ) -> int:
     """Run the epochs, leave the best or the last weights in the model, and return the epoch they come from."""
     epochs = config.resolved_epochs
-    learn = _training_step(model, _optimizer(config, model), config, min(config.batch_size, len(train)))
+    learn = _training_step(model, vae_optimizer(config, model), config, min(config.batch_size, len(train)))
     best_loss, best_epoch, best_state = math.inf, 0, {}
     judge_every = max(1, epochs // 30)
     with reporter.task(f"Manifold ({config.kind.upper()})", total=epochs) as task:
         for epoch in range(epochs):
-            facts = {"loss": _run_epoch(learn, config, train, seed, epoch)}
+            facts = {"loss": _run_epoch(learn, config, train, seed, epoch, shifts)}
             if not math.isfinite(facts["loss"]):
-                raise _diverged(config, epoch, train)
+                raise diverged(config, epoch, train)
             if (epoch + 1) % judge_every == 0 or epoch + 1 == epochs:
                 facts["held_out"] = held_out_loss = float(reconstruction_loss(_reconstruct(model, held_out), held_out))
                 if not math.isfinite(held_out_loss):
-                    raise _diverged(config, epoch, train)
+                    raise diverged(config, epoch, train)
                 if held_out_loss < best_loss or keep == "last":
                     best_loss, best_epoch = held_out_loss, epoch + 1
                     best_state = {name: value.clone() for name, value in model.state_dict().items()}
@@ -229,14 +253,19 @@ def _train(
 
 
 def _training_step(model: VAE, optimizer: torch.optim.Optimizer, config: ManifoldConfig, rows: int) -> CapturedStep:
-    """A step on targets (rows, d) with noise (rows, latent_dim) at a learning rate; returns the loss before it."""
+    """A step on targets (rows, d) with noise (rows, latent_dim) at a learning rate; returns the loss before it.
+
+    The encoder sees the targets, or what is given beside them.
+    """
     device = model.bank_latents.device
     measure = _gradient_by_hand(model, config, rows) or _gradient_by_autograd(model, optimizer, config)
 
-    def learn(target: torch.Tensor, noise: torch.Tensor, rate: float | torch.Tensor) -> torch.Tensor:
+    def learn(
+        target: torch.Tensor, noise: torch.Tensor, rate: float | torch.Tensor, seen: torch.Tensor | None = None
+    ) -> torch.Tensor:
         for group in optimizer.param_groups:
             group["lr"] = rate
-        loss = measure(target, noise)
+        loss = measure(target, noise, seen)
         optimizer.step()
         return loss
 
@@ -246,14 +275,15 @@ def _training_step(model: VAE, optimizer: torch.optim.Optimizer, config: Manifol
 def _gradient_by_hand(model: VAE, config: ManifoldConfig, rows: int) -> LossFunction | None:
     """What sets the gradients on a CPU; on CUDA, where steps are recorded, autograd costs nothing."""
     encoder, decoder = linear_layers(model.encoder), linear_layers(model.decoder)
-    if encoder is None or decoder is None or model.bank_latents.device.type != "cpu":
+    if encoder is None or decoder is None or model.bank_latents.device.type != "cpu" or config.denoise:
         return None
-    return VAEGradient(encoder, decoder, SLOPE, rows, config.kl_weight)
+    by_hand = VAEGradient(encoder, decoder, SLOPE, rows, config.kl_weight)
+    return lambda target, noise, seen: by_hand(target, noise)
 
 
 def _gradient_by_autograd(model: VAE, optimizer: torch.optim.Optimizer, config: ManifoldConfig) -> LossFunction:
-    def measure(target: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-        mean, log_variance = model.posterior(target)
+    def measure(target: torch.Tensor, noise: torch.Tensor, seen: torch.Tensor | None) -> torch.Tensor:
+        mean, log_variance = model.posterior(target if seen is None else seen)
         reconstruction = model.decode(torch.addcmul(mean, noise, (0.5 * log_variance).exp()))
         loss = vae_loss(reconstruction, target, mean, log_variance, config.kl_weight)
         optimizer.zero_grad(set_to_none=True)
@@ -263,7 +293,14 @@ def _gradient_by_autograd(model: VAE, optimizer: torch.optim.Optimizer, config: 
     return measure
 
 
-def _run_epoch(learn: CapturedStep, config: ManifoldConfig, train: torch.Tensor, seed: int, epoch: int) -> float:
+def _run_epoch(
+    learn: CapturedStep,
+    config: ManifoldConfig,
+    train: torch.Tensor,
+    seed: int,
+    epoch: int,
+    shifts: torch.Tensor | None,
+) -> float:
     """One pass in whole batches (what remains of the shuffled order waits for another epoch); the mean loss."""
     size = min(config.batch_size, len(train))
     steps = len(train) // size
@@ -273,19 +310,23 @@ def _run_epoch(learn: CapturedStep, config: ManifoldConfig, train: torch.Tensor,
     for step in range(steps):
         target = train[order[step * size : (step + 1) * size]]
         noise = torch.randn(size, config.latent_dim, generator=draw, device=train.device)
-        total += learn(target, noise, training_rate(config, epoch * steps + step, config.resolved_epochs * steps))
+        rate = training_rate(config, epoch * steps + step, config.resolved_epochs * steps)
+        seen = None if shifts is None else moved(target, shifts, config.denoise, draw)
+        total += learn(target, noise, rate, seen)
     # the only wait for the device in an epoch
     return float(total) / steps
 
 
-def _optimizer(config: ManifoldConfig, model: nn.Module) -> torch.optim.Optimizer:
+def vae_optimizer(config: ManifoldConfig, model: nn.Module) -> torch.optim.Optimizer:
+    """The configured optimiser of all weights."""
     rate, decay = config.resolved_learning_rate, config.weight_decay
     if config.optimizer == "sgd":
         return torch.optim.SGD(model.parameters(), lr=rate, momentum=config.momentum, weight_decay=decay, fused=True)
     return fused_adamw(model, rate, decay)
 
 
-def _diverged(config: ManifoldConfig, epoch: int, train: torch.Tensor) -> TrainingDivergedError:
+def diverged(config: ManifoldConfig, epoch: int, train: torch.Tensor) -> TrainingDivergedError:
+    """What to say when the loss is no number any more."""
     return TrainingDivergedError(
         f"The loss of the manifold ({config.kind}) became NaN or infinite in epoch {epoch + 1} of "
         f"{config.resolved_epochs}, with learning_rate {config.resolved_learning_rate:g} and features as "

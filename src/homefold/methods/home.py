@@ -17,7 +17,7 @@ from homefold.device import one_thread
 from homefold.evaluation.stage_store import Stage, StageId
 from homefold.feature_model import FeatureModel, to_sphere
 from homefold.features.views import WHOLE, View
-from homefold.manifold import ManifoldConfig, paper_manifold_config
+from homefold.manifold import Manifold, ManifoldConfig, Mixture, paper_manifold_config
 from homefold.methods.base import (
     Answers,
     ClassifierNetwork,
@@ -33,7 +33,7 @@ from homefold.methods.feature_stage import FeatureStage, features_id, train_feat
 from homefold.methods.home_stages import classifier_id, feature_model, manifold_id
 from homefold.methods.offset_stop import project_with_offset
 from homefold.methods.style_stage import style_id, styled_stage
-from homefold.projection import Projection, elbow_index, projection_preset
+from homefold.projection import Projection, ProjectionConfig, elbow_index, projection_preset
 from homefold.projection.engines import loss_and_gradient
 from homefold.projection.starts import starting_latents
 
@@ -73,7 +73,12 @@ class HomeMethod(Method):
         if self.manifold is None:
             return replace(config, classifier=replace(config.classifier, train_on="features"))
         config.require_consistent()
-        return replace(config, manifold=_manifold_config(config, self.manifold, preset))
+        if self.manifold == "nearest":
+            # All source features stand for every class and domain at once.
+            config = replace(config, projection=config.projection.search_only())
+        config = replace(config, manifold=_manifold_config(config, self.manifold, preset))
+        config.projection.require_manifold(config.manifold.per)
+        return config
 
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
         stages = [features_id(replace(key, adapt=""))] if key.adapt else []
@@ -98,11 +103,12 @@ def _manifold_config(config: HomefoldConfig, kind: str, preset: str) -> Manifold
     if kind == "vae":
         return given if given.kind in ("vae", "conv-vae") else replace(given, kind="vae")
     if kind == "nearest":
-        return replace(given, kind="nearest")
+        return replace(given, kind="nearest", per="all", shared=False, denoise=0.0)
     if preset == "paper":
-        return replace(paper_manifold_config("gan"), space=given.space)
+        return replace(paper_manifold_config("gan"), space=given.space, per=given.per)
     epochs = None if given.epochs is None else math.ceil(given.epochs * _GAN_EPOCHS_PER_VAE_EPOCH)
-    return replace(given, kind="gan", optimizer="adamw", learning_rate=None, epochs=epochs)
+    own = replace(given, shared=False, denoise=0.0, optimizer="adamw", learning_rate=None, epochs=epochs)
+    return replace(own, kind="gan")
 
 
 class TrainedHome(TrainedMethod):
@@ -151,7 +157,7 @@ class TrainedHome(TrainedMethod):
             seen,
             self.model.seen_projected(found),
             self.model.predict(z, projected=False),
-            self._curves(self.model.prepare(z)),
+            self._curves(self.model.prepare(z), found),
         )
 
     def _project(self, z: torch.Tensor) -> Projection:
@@ -166,27 +172,25 @@ class TrainedHome(TrainedMethod):
         )
         return self.model.at_own_length(found, z)
 
-    def _curves(self, prepared: torch.Tensor) -> dict[str, np.ndarray]:
-        """Loss against iteration for a few evenly spaced samples, from one random start."""
+    def _curves(self, prepared: torch.Tensor, found: Projection) -> dict[str, np.ndarray]:
+        """Loss against iteration for a few evenly spaced samples, from one random start; on the component that won."""
         manifold, search = self.model.manifold, self.model.projection
         if not manifold.is_continuous or not len(prepared):
             return {}
         if search.stop != "elbow" or search.starts != 1:
             # The default search begins almost at its end, where no elbow is to be seen.
-            search = projection_preset("authors")
+            search = replace(projection_preset("authors"), prior=search.prior)
         search = replace(search, steps=max(search.window + 2, min(search.steps, _CURVE_STEPS)))
         samples = np.unique(np.linspace(0, len(prepared) - 1, _CURVES).astype(np.int64))
         z = prepared[torch.from_numpy(samples).to(prepared.device)]
-        losses = []
-        with torch.no_grad(), one_thread(z.device):
-            u = starting_latents(search, manifold, z, self.model.seed)[:, 0]
-            rule = search.step_rule()
-            rule.reset(u)
-            for _ in range(search.steps):
-                loss, gradient = loss_and_gradient(manifold.decode, u, z)
-                u = rule.step(u, gradient)
-                losses.append(loss)
-        curve = torch.stack(losses)
+        if isinstance(manifold, Mixture) and found.components is not None:
+            won = found.components.won[torch.from_numpy(samples).to(prepared.device)].tolist()
+            each = [
+                _losses(manifold.parts[i], row[None], search, self.model.seed) for i, row in zip(won, z, strict=True)
+            ]
+            curve = torch.cat(each, dim=1)
+        else:
+            curve = _losses(manifold, z, search, self.model.seed)
         elbow = elbow_index(curve, search.window)
         return {"loss": curve.T.cpu().numpy(), "samples": samples, "elbow": elbow.cpu().numpy()}
 
@@ -208,6 +212,20 @@ class TrainedHome(TrainedMethod):
         if self.method.manifold is not None:
             facts["manifold"] = self.model.manifold.report.as_dict()
         return facts
+
+
+def _losses(manifold: Manifold, z: torch.Tensor, search: ProjectionConfig, seed: int) -> torch.Tensor:
+    """The loss before each step of the search from its first start, `(steps, n)`."""
+    losses = []
+    with torch.no_grad(), one_thread(z.device):
+        u = starting_latents(search, manifold, z, seed)[:, 0]
+        rule = search.step_rule()
+        rule.reset(u)
+        for _ in range(search.steps):
+            loss, gradient = loss_and_gradient(manifold.decode, u, z, search.prior)
+            u = rule.step(u, gradient)
+            losses.append(loss)
+    return torch.stack(losses)
 
 
 class _ToSphere(nn.Module):

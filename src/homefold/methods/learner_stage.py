@@ -19,6 +19,7 @@ from homefold.data.splits import selection_split
 from homefold.errors import ConfigError
 from homefold.evaluation.stage_store import Stage, StageId, stage_id
 from homefold.features import FeatureConfig, FeatureNet
+from homefold.features.collapse import GENERAL_ADVICE
 from homefold.features.loop import Batch, ParameterGroup, TrainingRun, complete_run
 from homefold.features.training import FeatureReport
 from homefold.methods.base import TaskKey, TrainingTask
@@ -184,6 +185,7 @@ class _LearnerRun(TrainingRun):
     """A learner under its own loss, selected by the cross entropy of held-out source images, as Deep All is."""
 
     net: Learner
+    collapse_advice = GENERAL_ADVICE
 
     def __init__(
         self,

@@ -22,11 +22,10 @@ __all__ = ["StyledStage", "style_id", "styled_stage"]
 
 
 def style_id(key: TaskKey) -> StageId:
-    """The styles of these sources in this f; how far a style is moved does not decide them."""
+    """The styles of these sources in this f; how a target's style is moved does not decide them."""
     config = key.config
-    return stage_id(
-        "style", features=features_id(key).digest, style=asdict(replace(config.style, weight=1.0)), seed=config.seed
-    )
+    style = replace(config.style, weight=1.0, prior=0.0)
+    return stage_id("style", features=features_id(key).digest, style=asdict(style), seed=config.seed)
 
 
 class StyledStage(FeatureStage):
@@ -53,8 +52,9 @@ class StyledStage(FeatureStage):
     def _features(
         self, name: str, pixels: np.ndarray, space: FeatureSpace, views: tuple[View, ...] = WHOLE
     ) -> tuple[torch.Tensor, float]:
-        weight = self._task.config.style.weight
-        return super()._features(f"{name}-{self._styles.folder.name}-{weight:g}", pixels, space, views)
+        style = self._task.config.style
+        moved = f"{self._styles.folder.name}-{style.weight:g}-{style.prior:g}"
+        return super()._features(f"{name}-{moved}", pixels, space, views)
 
 
 def styled_stage(task: TrainingTask, features: FeatureStage) -> FeatureStage:

@@ -16,13 +16,12 @@ from torch import nn
 
 from homefold.projection.config import ProjectionConfig
 from homefold.projection.mlp import MLPDecoder, mlp_decoder, mlp_loss_and_gradient
-from homefold.projection.objective import cosine_distance
+from homefold.projection.objective import Measure, cosine_distance, with_latent_prior
 from homefold.projection.search import Decoder
 
 __all__ = ["TensorSearch", "running"]
 
 State = dict[str, torch.Tensor]
-Measure = Callable[..., tuple[torch.Tensor, torch.Tensor]]
 
 _BLOCK = 50
 _WARM_UP = 3
@@ -144,11 +143,12 @@ class TensorSearch:
         self.decoder: MLPDecoder | None = mlp_decoder(decode)
         zeros = partial(torch.zeros, dtype=like.dtype, device=like.device)
         if self.decoder is not None:
-            self.measure: Measure = partial(mlp_loss_and_gradient, self.decoder)
+            measure: Measure = partial(mlp_loss_and_gradient, self.decoder)
             self.targets: tuple[torch.Tensor, ...] = (zeros(rows, self.decoder.widths[-1]), zeros(rows))
         else:
-            self.measure = _autograd_measure(decode)
+            measure = _autograd_measure(decode)
             self.targets = (zeros(rows, feature_dim),)
+        self.measure = with_latent_prior(measure, config.prior)
         self.advance: Callable[[State, tuple[torch.Tensor, ...]], State] = partial(_advance, self.measure, config)
         if compile and self.decoder is not None:
             self.advance = torch.compile(self.advance, dynamic=False)
@@ -239,5 +239,5 @@ class TensorSearch:
         return self.state["chosen"].clone(), self.state["taken"].clone()
 
     def loss(self, u: torch.Tensor) -> torch.Tensor:
-        """L_S `(rows,)` at `u: (rows, k)`."""
+        """The loss `(rows,)` at `u: (rows, k)`."""
         return self.measure(u, *self.targets)[0].clone()

@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from homefold.data.dataset import DomainDataset
 from homefold.feature_model import FeatureModel
 from homefold.files import write_atomically
+from homefold.manifold import Manifold, Mixture
 from homefold.projection import ProjectionConfig, elbow_index, projection_preset
 from homefold.projection.engines import loss_curve
 from homefold.projection.starts import starting_latents
@@ -51,10 +52,11 @@ def draw_homecoming(
         search: the search whose loss curve is drawn; by default 200 of the authors' normalised steps from a random
             start, since the default search starts almost at its end.
     """
-    search = search or replace(projection_preset("authors"), steps=200)
+    search = search or replace(projection_preset("authors"), steps=200, prior=model.projection.prior)
     rows = torch.as_tensor(chosen)
     z = model.prepare(target_features[rows])
-    home = model.project(target_features[rows]).features
+    projected = model.project(target_features[rows])
+    home = projected.features
     bank = model.prepare(source_features)
     before, after = _nearest(z, bank), _nearest(home, bank)
     columns = 2 * _NEIGHBOURS + 1
@@ -75,7 +77,11 @@ def draw_homecoming(
                     axis.set_title(
                         f"nearest source images {'before' if offset == 1 else 'after'}\n{names[label]}", fontsize=8
                     )
-        _draw_curve(figure.add_subplot(grid[i, columns:]), model, z[i], search, last=i == len(rows) - 1)
+        manifold = model.manifold
+        if isinstance(manifold, Mixture) and projected.components is not None:
+            manifold = manifold.parts[int(projected.components.won[i])]
+        axis = figure.add_subplot(grid[i, columns:])
+        _draw_curve(axis, manifold, z[i], search, model.seed, last=i == len(rows) - 1)
     with write_atomically(path) as temporary:
         figure.savefig(temporary, format="png", dpi=130)
     plt.close(figure)
@@ -97,10 +103,12 @@ def _show(axis: Axes, image: np.ndarray, title: str, colour: str) -> None:
         spine.set_linewidth(2)
 
 
-def _draw_curve(axis: Axes, model: FeatureModel, z: torch.Tensor, search: ProjectionConfig, *, last: bool) -> None:
-    start = starting_latents(search, model.manifold, z[None], model.seed)[0, 0]
+def _draw_curve(
+    axis: Axes, manifold: Manifold, z: torch.Tensor, search: ProjectionConfig, seed: int, *, last: bool
+) -> None:
+    start = starting_latents(search, manifold, z[None], seed)[0, 0]
     with torch.no_grad():
-        losses, _ = loss_curve(model.manifold.decode, z, start, search)
+        losses, _ = loss_curve(manifold.decode, z, start, search)
     elbow = int(elbow_index(losses[:, None], search.window))
     axis.plot(losses.cpu(), color=_CURVE, linewidth=1.2)
     axis.axvline(elbow, color=_WRONG, linestyle="--", linewidth=1)

@@ -18,6 +18,7 @@ SUITES = {
     "ablation": "targets",
     "few-shot": "few-shot",
     "single-source": "single-source",
+    "leave-two-out": "single-source",
     "scarce": "scarce",
     "cifar10-c": "severity",
     "beta": "beta",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,12 +24,16 @@ class StyleConfig:
     """How far a style is moved: 0 leaves it, 1 takes the projected one."""
     latent_dim: int = 16
     """Dimensions of the VAE's latent."""
+    prior: float = 0.03
+    """Weight of the latent prior in the search of the VAE: with it strange styles end among usual ones."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "blocks", tuple(self.blocks))
         require_choices(self)
         if not 0 <= self.weight <= 1:
             raise ConfigError(f"weight of style is a share, 0 to 1; got {self.weight}.")
+        if not 0 <= self.prior < math.inf:
+            raise ConfigError(f"prior of style must be zero or a positive number; got {self.prior}.")
         if self.latent_dim < 1:
             raise ConfigError(f"latent_dim of style must be at least 1; got {self.latent_dim}.")
         if len(set(self.blocks)) < len(self.blocks):

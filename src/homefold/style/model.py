@@ -54,7 +54,7 @@ class BlockStyle(nn.Module):
         mean: `(2 c,)` of the source styles.
         deviation: `(2 c,)` of the source styles.
         manifold: of the scaled styles; None where their mean stands for all of them.
-        weight: how far a style is moved.
+        config: how far a style is moved, and the prior of the search.
         seed: of the search.
     """
 
@@ -62,24 +62,24 @@ class BlockStyle(nn.Module):
     deviation: torch.Tensor
 
     def __init__(
-        self, mean: torch.Tensor, deviation: torch.Tensor, manifold: Manifold | None, weight: float, seed: int
+        self, mean: torch.Tensor, deviation: torch.Tensor, manifold: Manifold | None, config: StyleConfig, seed: int
     ) -> None:
         super().__init__()
         self.register_buffer("mean", mean)
         self.register_buffer("deviation", deviation)
-        self.manifold, self.weight, self.seed = manifold, weight, seed
+        self.manifold, self.config, self.seed = manifold, config, seed
 
     def home(self, style: torch.Tensor) -> torch.Tensor:
         """Where styles `(n, 2 c)` lie on the manifold."""
         if self.manifold is None:
             return self.mean.expand_as(style)
         scaled = (style - self.mean) / self.deviation
-        found = project(self.manifold, scaled, ProjectionConfig(), seed=self.seed)
+        found = project(self.manifold, scaled, ProjectionConfig(prior=self.config.prior), seed=self.seed)
         return found.features * self.deviation + self.mean
 
     def forward(self, maps: torch.Tensor) -> torch.Tensor:
         own = map_style(maps)
-        return restyle(maps, own, torch.lerp(own, self.home(own), self.weight))
+        return restyle(maps, own, torch.lerp(own, self.home(own), self.config.weight))
 
 
 class StyleModel(nn.Module):
@@ -118,7 +118,7 @@ class StyleModel(nn.Module):
             if config.manifold != "mean":
                 manifold = build_manifold(_manifold_config(config), len(mean))
                 manifold.report = ManifoldReport.from_dict(reports[name])
-            parts.append(BlockStyle(mean, torch.ones_like(mean), manifold, config.weight, seed))
+            parts.append(BlockStyle(mean, torch.ones_like(mean), manifold, config, seed))
         model = StyleModel(config, parts)
         model.load_state_dict(dict(tensors))
         return model
@@ -203,7 +203,7 @@ def fit_style(
                     f"the styles after {name} could not be modelled ({manifold.report.reason}); choose other blocks "
                     f"(--style.blocks) or --style.manifold nearest."
                 )
-        parts.append(BlockStyle(mean, deviation, manifold, config.weight, seed))
+        parts.append(BlockStyle(mean, deviation, manifold, config, seed))
     return StyleModel(config, parts).to(device).eval().requires_grad_(False)
 
 
