@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -304,3 +305,7 @@ register_dataset(
         index=_index_any_folder,
     )
 )
+
+# Each registers its dataset here, and so comes after all it needs of this file.
+for _file in ("cifar10_c", "digits_dg", "digits_few_shot", "office_home", "pacs", "vlcs"):
+    import_module(f"homefold.data.{_file}")
