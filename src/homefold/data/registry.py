@@ -45,7 +45,7 @@ class LoadRequest:
         skip_bad: leave images out that cannot be decoded.
         domains: only these; None for all.
         seed: decides what is random in the dataset.
-        workers: threads that decode; None for as many as there are cores.
+        workers: threads that decode; None for as many as there are cores, or decoder processes where they pay.
         reporter: is told the progress and the warnings.
         max_megapixels: larger images count as bad.
         allow_one_class: accept a single class, which can be predicted but not learned.
