@@ -3,27 +3,33 @@
     python benchmarks/decoding.py --images 8000 --out results/decoding.json
     python benchmarks/decoding.py --quick
 
-Decoding is threads inside one process, as `homefold` does it. The last row takes the same files to
-features.
+Decoding is done by threads inside one process, then by decoder processes, started before the clock is; `homefold`
+chooses between them (HOMEFOLD_DECODERS). The last rows take the same files to features, by threads and as it chooses.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from measuring import print_table, surroundings, write_jpegs, write_result
 
+from homefold.data.decoder_choice import allowed_cores
+from homefold.data.decoder_pool import DecoderPool
 from homefold.data.decoding import one_ahead
 from homefold.data.folder import load_images
+from homefold.data.images import MAX_MEGAPIXELS
+from homefold.data.sources import FileImage
 from homefold.device import resolve_device
 from homefold.features import FeatureConfig, build_feature_net, extract_features
+from homefold.progress import SilentReporter
 
 _AT_ONCE = 512
 
@@ -34,21 +40,42 @@ def worker_counts(cores: int) -> list[int]:
     return [*counts, cores]
 
 
-def decoded_per_second(paths: Sequence[Path], side: int, workers: int) -> tuple[float, float]:
-    """Images a second, and the processor seconds that one takes."""
-    began, processor = time.perf_counter(), time.process_time()
+def decoded_by_threads(paths: Sequence[Path], side: int, workers: int) -> None:
+    """Decode all files, a chunk at a time."""
     for start in range(0, len(paths), _AT_ONCE):
         load_images(paths[start : start + _AT_ONCE], size=(side, side), workers=workers)
-    return len(paths) / (time.perf_counter() - began), (time.process_time() - processor) / len(paths)
 
 
-def features_per_second(paths: Sequence[Path], side: int, workers: int, backbone: str, device: torch.device) -> float:
-    """Images a second from files to features."""
+def decoded_by_processes(paths: Sequence[Path], side: int, pool: DecoderPool) -> None:
+    """The same by decoder processes."""
+    for start in range(0, len(paths), _AT_ONCE):
+        sources = [FileImage(path) for path in paths[start : start + _AT_ONCE]]
+        images = np.empty((len(sources), side, side, 3), np.uint8)
+        with SilentReporter().task("decoding images", total=len(sources)) as task:
+            bad, left = pool.decode_into(
+                images, sources, range(len(sources)), resize="squash", max_megapixels=MAX_MEGAPIXELS, task=task
+            )
+        if bad or left:
+            raise RuntimeError(f"the decoder processes left {len(bad) + len(left)} of {len(sources)} images")
+
+
+def measured(decode: Callable[[], None], images: int) -> tuple[float, float]:
+    """Images a second, and the seconds of processor time that one costs this process."""
+    began, processor = time.perf_counter(), time.process_time()
+    decode()
+    return images / (time.perf_counter() - began), (time.process_time() - processor) / images
+
+
+def features_per_second(
+    paths: Sequence[Path], side: int, workers: int | None, backbone: str, device: torch.device
+) -> float:
+    """Images a second from files to features, decoded by so many threads; None for as `homefold` chooses."""
     config = FeatureConfig(backbone=backbone, weights="none")
     net = build_feature_net(config, (side, side), normalisation="imagenet", seed=0, pretrained=False)
     net = net.to(device).to(memory_format=torch.channels_last).eval()
     chunks = [paths[start : start + _AT_ONCE] for start in range(0, len(paths), _AT_ONCE)]
-    extract_features(net, load_images(paths[:64], size=(side, side))[0], device)
+    # A whole chunk, so that decoder processes run already where they are used.
+    extract_features(net, load_images(chunks[0], size=(side, side), workers=workers)[0][:64], device)
     began = time.perf_counter()
     decoded = one_ahead(
         lambda chunk: load_images(chunk, size=(side, side), workers=workers)[0], chunks, enabled=device.type != "cpu"
@@ -58,6 +85,21 @@ def features_per_second(paths: Sequence[Path], side: int, workers: int, backbone
     return len(paths) / (time.perf_counter() - began)
 
 
+def row(decoders: str, cores: int, rate: float, processor: float, before: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What is written of one measurement; the first one is the measure of the others."""
+    found = {
+        "what": "decode and resize",
+        "decoders": decoders,
+        "cores": cores,
+        "images_per_second": rate,
+        "per_core": rate / cores,
+        "times_one_thread": rate / (before[0]["images_per_second"] if before else rate),
+        "own_processor_ms_per_image": 1000 * processor,
+    }
+    print(found, flush=True)
+    return found
+
+
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="auto")
@@ -65,7 +107,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--file-side", type=int, default=256, help="width and height of the files")
     parser.add_argument("--side", type=int, default=224, help="image size of the network")
     parser.add_argument("--backbone", default="resnet18")
-    parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--cores", type=int, default=allowed_cores())
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run at all?")
     parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
     arguments = parser.parse_args(words)
@@ -76,23 +118,20 @@ def main(words: Sequence[str] | None = None) -> None:
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         paths = write_jpegs(Path(folder), arguments.images, side=arguments.file_side)
-        decoded_per_second(paths[:64], arguments.side, 1)
+        decoded_by_threads(paths[:64], arguments.side, 1)
         for workers in worker_counts(arguments.cores):
-            rate, processor = decoded_per_second(paths, arguments.side, workers)
-            rows.append(
-                {
-                    "what": "decode and resize",
-                    "cores": workers,
-                    "images_per_second": rate,
-                    "per_core": rate / workers,
-                    "times_one_core": rate / (rows[0]["images_per_second"] if rows else rate),
-                    "processor_ms_per_image": 1000 * processor,
-                }
-            )
-            print(rows[-1], flush=True)
-        rate = features_per_second(paths, arguments.side, arguments.cores, arguments.backbone, device)
-    last = {"what": f"to features, {arguments.backbone}", "cores": arguments.cores, "images_per_second": rate}
-    rows.append(dict.fromkeys(rows[0]) | last | {"per_core": rate / arguments.cores})
+            found = measured(partial(decoded_by_threads, paths, arguments.side, workers), len(paths))
+            rows.append(row("threads", workers, *found, rows))
+        for workers in worker_counts(arguments.cores):
+            with DecoderPool(workers) as pool:
+                decoded_by_processes(paths[: 16 * workers], arguments.side, pool)
+                found = measured(partial(decoded_by_processes, paths, arguments.side, pool), len(paths))
+            rows.append(row("processes", workers, *found, rows))
+        for decoders, workers in (("threads", arguments.cores), ("as chosen", None)):
+            rate = features_per_second(paths, arguments.side, workers, arguments.backbone, device)
+            last = {"what": f"to features, {arguments.backbone}", "decoders": decoders, "cores": arguments.cores}
+            last |= {"images_per_second": rate, "per_core": rate / arguments.cores}
+            rows.append(dict.fromkeys(rows[0]) | last)
     print_table(f"{arguments.images:,} JPEG files of {arguments.file_side} px, {facts['hardware']}", rows)
     write_result(arguments.out, facts, rows, images=arguments.images, file_side=arguments.file_side)
 

@@ -17,6 +17,7 @@ from scene import Homefold
 from homefold.cli import predict
 from homefold.cli.answers import TableWriter
 from homefold.cli.projection_flags import ProjectionFlags, chosen_projection
+from homefold.data import decoder_choice
 from homefold.errors import ConfigError
 from homefold.pipeline import Homefold as Model
 from homefold.predictions import Prediction
@@ -196,6 +197,24 @@ def test_skip_bad_answers_for_the_others_and_counts_the_bad(
     )
     assert [row["path"] for row in rows if row["error"]] == [str(path) for path in bad]
     assert [row["label"] for row in rows if row["error"]] == ["", ""]
+
+
+def test_decoder_processes_outlive_a_chunk_and_change_no_answer(
+    homefold: Homefold, shared_model: Path, with_bad_images: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(predict, "_IMAGES_AT_ONCE", 24)
+    monkeypatch.setattr(decoder_choice, "_shared", decoder_choice._Shared())
+    expected = homefold("predict", shared_model, with_bad_images, "--json", "--skip-bad")
+    assert decoder_choice.shared_decoders() is None
+    monkeypatch.setenv("HOMEFOLD_DECODERS", "processes")
+    found = homefold("predict", shared_model, with_bad_images, "--json", "--skip-bad")
+    pool = decoder_choice.shared_decoders()
+    assert pool is not None
+    first = pool.process_ids
+    assert homefold("predict", shared_model, with_bad_images, "--json", "--skip-bad").out == found.out
+    assert pool.process_ids == first
+    pool.close()
+    assert (found.code, found.out, found.err) == (expected.code, expected.out, expected.err)
 
 
 def test_skip_bad_with_nothing_but_bad_images_is_no_crash(

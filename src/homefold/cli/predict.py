@@ -16,8 +16,10 @@ from homefold.cli.answers import AnswerWriter, CsvWriter, JsonLinesWriter, Table
 from homefold.cli.output import note
 from homefold.cli.parsing import DebugFlag, DeviceFlag, OptionalFloat, OptionalPath, SkipBadFlag, Switch, parse
 from homefold.cli.projection_flags import ProjectionFlags, ProjectionPreset, chosen_projection
-from homefold.data import BadImageError, decode_image, find_images
-from homefold.data.decoding import map_images, one_ahead
+from homefold.data import BadImageError, find_images
+from homefold.data.decoding import compact, decode_into, one_ahead
+from homefold.data.images import MAX_MEGAPIXELS
+from homefold.data.sources import FileImage
 from homefold.errors import ConfigError, DataError
 from homefold.files import write_atomically
 from homefold.pipeline import Homefold
@@ -125,15 +127,14 @@ def _predict_all(
         chunks = [paths[start : start + _IMAGES_AT_ONCE] for start in range(0, len(paths), _IMAGES_AT_ONCE)]
         # An accelerator computes while the processor decodes the next chunk.
         ready = one_ahead(lambda chunk: _decode(chunk, model), chunks, enabled=model.device.type != "cpu")
-        for chunk, decoded in zip(chunks, ready, strict=True):
-            failures = [item for item in decoded if isinstance(item, BadImageError)]
+        for chunk, (images, failures) in zip(chunks, ready, strict=True):
             if failures and not options.skip_bad:
-                raise DataError(_tell(failures))
-            answers = _answers(model, decoded, options, projection)
-            for path, item in zip(chunk, decoded, strict=True):
-                if isinstance(item, BadImageError):
-                    note(f"left out: {item.name} {item.reason}")
-                    writer.failure(path, item.reason)
+                raise DataError(_tell(list(failures.values())))
+            answers = _answers(model, images[: len(compact(images, failures))], options, projection)
+            for position, path in enumerate(chunk):
+                if failure := failures.get(position):
+                    note(f"left out: {failure.name} {failure.reason}")
+                    writer.failure(path, failure.reason)
                 else:
                     writer.answer(path, *next(answers))
             writer.flush()
@@ -143,28 +144,30 @@ def _predict_all(
 
 
 def _answers(
-    model: Homefold,
-    decoded: Sequence[np.ndarray | BadImageError],
-    options: PredictOptions,
-    projection: ProjectionConfig,
+    model: Homefold, images: np.ndarray, options: PredictOptions, projection: ProjectionConfig
 ) -> Iterator[tuple[Prediction, bool]]:
-    """For each image that could be read its prediction, and whether it is one to abstain from."""
-    images = [item for item in decoded if not isinstance(item, BadImageError)]
-    if not images:
+    """For each image its prediction, and whether it is one to abstain from."""
+    if not len(images):
         return
-    predictions = model.predict(np.stack(images), projected=not options.no_projection, projection=projection)
+    predictions = model.predict(images, projected=not options.no_projection, projection=projection)
     threshold = np.inf if options.abstain_above is None else options.abstain_above
     yield from zip(predictions, predictions.abstained(threshold).tolist(), strict=True)
 
 
-def _decode(paths: Sequence[Path], model: Homefold) -> list[np.ndarray | BadImageError]:
-    """`(side, side, 3)` bytes of every image, or why it has none."""
+def _decode(paths: Sequence[Path], model: Homefold) -> tuple[np.ndarray, dict[int, BadImageError]]:
+    """`(n, side, side, 3)` bytes of the images, and what is wrong with those that have none, by position."""
     side, resize = model.config.preprocessing.image_size, model.config.preprocessing.resize
-
-    def decode(path: Path) -> np.ndarray:
-        return decode_image(path, size=(side, side), resize=resize)
-
-    return list(map_images(decode, paths, description="decoding images"))
+    images = np.empty((len(paths), side, side, 3), np.uint8)
+    failures = decode_into(
+        images,
+        [FileImage(path) for path in paths],
+        range(len(paths)),
+        resize=resize,
+        max_megapixels=MAX_MEGAPIXELS,
+        workers=None,
+        reporter=SilentReporter(),
+    )
+    return images, failures
 
 
 def _tell(failures: Sequence[BadImageError]) -> str:

@@ -1,4 +1,4 @@
-"""Decoding many images at once, in threads, in an order that does not depend on their number."""
+"""Decoding many images at once, in threads or processes, in an order that does not depend on their number."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from homefold.data.decoder_choice import borrowed_decoders, in_files
 from homefold.data.images import BadImageError, Resize
 from homefold.data.sources import ImageSource
 from homefold.errors import DataError
@@ -101,19 +102,32 @@ def decode_into(
         sources: what to decode.
         rows: the row of each source.
         resize, max_megapixels: as in `decode_image`.
-        workers: threads; None for as many as there are cores.
+        workers: threads; None for as many as there are cores, or decoder processes where they pay
+            (`decoder_choice.borrowed_decoders`). The pixels are the same.
         reporter: is told the progress.
 
     Returns:
         What is wrong with the images that could not be decoded, by row.
     """
+    bad: dict[int, BadImageError] = {}
+    left: Sequence[int] = range(len(rows))
+    if workers is None and in_files(sources):
+        with borrowed_decoders(len(sources)) as decoders:
+            if decoders is not None:
+                with reporter.task("decoding images", total=len(rows)) as task:
+                    bad, left = decoders.decode_into(
+                        images, sources, rows, resize=resize, max_megapixels=max_megapixels, task=task
+                    )
+                if not left:
+                    return {rows[i]: error for i, error in bad.items()}
     size = (int(images.shape[1]), int(images.shape[2]))
 
     def decode(i: int) -> None:
         images[rows[i]] = sources[i].pixels(size=size, resize=resize, max_megapixels=max_megapixels)
 
-    results = map_images(decode, range(len(rows)), description="decoding images", workers=workers, reporter=reporter)
-    return {rows[i]: result for i, result in enumerate(results) if isinstance(result, BadImageError)}
+    results = map_images(decode, left, description="decoding images", workers=workers, reporter=reporter)
+    bad |= {i: result for i, result in zip(left, results, strict=True) if isinstance(result, BadImageError)}
+    return {rows[i]: bad[i] for i in sorted(bad)}
 
 
 def decode_all(

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+# The file, not its function, which is not there yet where that file is imported first.
+from homefold.data import digits_dg
 from homefold.data.array_files import LabelledArray, index_arrays, read_idx, read_npz, read_svhn, read_usps
-from homefold.data.digits_dg import find_digits_dg
 from homefold.data.index import ImageIndex
 from homefold.data.registry import DatasetEntry, LoadRequest, load_by_index, register_dataset
 from homefold.errors import DataError
@@ -113,7 +114,7 @@ _RAW: dict[str, Callable[[Path], list[LabelledArray]]] = {
 def _borrowed_svhn(root: Path, warnings: list[str]) -> list[LabelledArray]:
     """The SVHN images of a Digits-DG in the same folder, to train on where only SVHN's test images are there."""
     try:
-        index = find_digits_dg(LoadRequest(root=root, domains=("svhn",)))
+        index = digits_dg.find_digits_dg(LoadRequest(root=root, domains=("svhn",)))
     except DataError:
         return []
     warnings.append(_BORROWED.format(root=root, n=len(index)))

@@ -61,7 +61,8 @@ def load_folder(
         resize: `"squash"` or `"crop"`, as in `decode_image`.
         skip_bad: leave images out that cannot be decoded, and list them in the dataset's `skipped`.
         domains: only these, in this order; by default all, sorted.
-        workers: threads that decode; by default as many as there are cores.
+        workers: threads that decode; by default as many as there are cores, or decoder processes where they pay
+            (HOMEFOLD_DECODERS, docs/speed.md).
         reporter: is told the progress and the warnings.
         name: what the dataset is called in records; by default the folder's name.
         max_megapixels: larger images count as bad.

@@ -20,6 +20,7 @@ __all__ = [
     "MAX_MEGAPIXELS",
     "BadImageError",
     "Resize",
+    "decode_by_pillow_alone",
     "decode_image",
     "is_image_name",
     "resize_images",
@@ -48,6 +49,7 @@ _UPRIGHT = {
 }
 _END_OF_JPEG = b"\xff\xd9"
 _lifting_pillows_limit = threading.Lock()
+_pillow_alone = threading.Event()
 
 
 class BadImageError(DataError):
@@ -61,7 +63,10 @@ class BadImageError(DataError):
 
     def __init__(self, name: str, reason: str, advice: str = "Replace it, or leave it out with --skip-bad.") -> None:
         super().__init__(f"{name} {reason}. {advice}")
-        self.name, self.reason = name, reason
+        self.name, self.reason, self.advice = name, reason, advice
+
+    def __reduce__(self) -> tuple[type[BadImageError], tuple[str, str, str]]:
+        return type(self), (self.name, self.reason, self.advice)
 
 
 def is_image_name(name: str) -> bool:
@@ -121,6 +126,11 @@ def resize_images(images: np.ndarray, size: tuple[int, int], resize: Resize = "s
         own = Image.fromarray(image)
         resized[i] = np.asarray(_resized(own, own.size, (size[1], size[0]), resize))
     return resized
+
+
+def decode_by_pillow_alone() -> None:
+    """From now on leave plain JPEGs to Pillow too: for a process that has one thread, and is not to import torch."""
+    _pillow_alone.set()
 
 
 def _check_resize(size: tuple[int, int] | None, resize: str) -> None:
@@ -224,7 +234,7 @@ def _without_the_lock(image: Image.Image, file: BinaryIO) -> Image.Image | None:
 
     Pillow holds Python's lock while it decodes, so that threads would not get beyond two cores' worth of images.
     """
-    if image.format != "JPEG" or image.mode != "RGB":
+    if image.format != "JPEG" or image.mode != "RGB" or _pillow_alone.is_set():
         return None
     file.seek(0)
     content = file.read()

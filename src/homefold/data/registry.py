@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ class LoadRequest:
         skip_bad: leave images out that cannot be decoded.
         domains: only these; None for all.
         seed: decides what is random in the dataset.
-        workers: threads that decode; None for as many as there are cores.
+        workers: threads that decode; None for as many as there are cores, or decoder processes where they pay.
         reporter: is told the progress and the warnings.
         max_megapixels: larger images count as bad.
         allow_one_class: accept a single class, which can be predicted but not learned.
@@ -304,3 +305,7 @@ register_dataset(
         index=_index_any_folder,
     )
 )
+
+# Each registers its dataset here, and so comes after all it needs of this file.
+for _file in ("cifar10_c", "digits_dg", "digits_few_shot", "office_home", "pacs", "vlcs"):
+    import_module(f"homefold.data.{_file}")
