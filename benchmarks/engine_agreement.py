@@ -147,6 +147,7 @@ def compare(arguments: argparse.Namespace) -> None:
                             "same_label": float((labels == expected).float().mean()),
                             "same_steps": float((taken == steps).float().mean()),
                             "accuracy": float((labels == truth[::every]).float().mean()),
+                            "accuracy_on_all": float((found["labels"] == truth).float().mean()),
                             "accuracy_of_reference": float((expected == truth[::every]).float().mean()),
                             "accuracy_without_projection": float(
                                 (state["plain"][::every] == truth[::every]).float().mean()

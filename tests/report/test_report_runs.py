@@ -94,8 +94,8 @@ COMMITTED = Path(__file__).parents[2] / "results"
     ("name", "runs"),
     [
         ("h200/pacs.jsonl", 20),
-        ("h200/pacs-10-epochs.jsonl", 40),
-        ("h200/digits-dg.jsonl", 96),
+        ("h200/pacs-10-epochs.jsonl", 76),
+        ("h200/digits-dg.jsonl", 240),
         ("h200/few-shot.jsonl", 27),
     ],
 )
