@@ -34,7 +34,7 @@ from homefold.predictions import Predictions
 from homefold.processes import current_processes
 from homefold.progress import ProgressReporter, RichReporter, SilentReporter
 from homefold.projection import Projection, ProjectionConfig
-from homefold.style import StyleModel, fit_style, styled_net
+from homefold.style import StyleModel, fit_style, style_modules, styled_net
 
 __all__ = ["Homefold", "ImageData"]
 
@@ -153,7 +153,8 @@ class Homefold:
         self.config.require_consistent()
         net = self._build_net(self._size, pretrained=True)
         searched = net.backbone_dim if self._space == "backbone" else net.feature_dim
-        # Both complain before any image is decoded.
+        # All complain before any image is decoded.
+        style_modules(net.backbone, self.config.style.blocks)
         build_manifold(self.config.manifold, searched)
         self.config.projection.require_manifold(self.config.manifold.per)
         dataset = self._source_dataset(data, labels, domains, holdout, skip_bad)
@@ -316,12 +317,19 @@ class Homefold:
         parts = [self._extract(self.net, images) for images, _ in self._image_chunks(data)]
         return torch.cat(parts).cpu().numpy()
 
-    def searched_features(self, data: ImageData, *, projection: ProjectionConfig | None = None) -> np.ndarray:
+    def searched_features(
+        self, data: ImageData, *, projection: ProjectionConfig | None = None, styled: bool = True
+    ) -> np.ndarray:
         """What `feature_model` takes: raw features `(n, d)` in the space of the manifold, the mean of all views.
 
         With the default settings they are `features`.
+
+        Args:
+            data: images, as `predict` takes them.
+            projection: other settings of the views than the model's own.
+            styled: after styles were brought to the sources', where the model does so; False leaves them as they are.
         """
-        parts = [self._searched(images, projection) for images, _ in self._image_chunks(data)]
+        parts = [self._searched(images, projection, styled=styled) for images, _ in self._image_chunks(data)]
         return torch.cat(parts).cpu().numpy()
 
     def predict(

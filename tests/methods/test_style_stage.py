@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from homefold.errors import ConfigError
 from homefold.methods.base import ImageSet
 from homefold.methods.registry import find_method
 
@@ -23,3 +25,39 @@ def test_a_benchmark_shares_stage_1_with_and_without_styles(task_for, few_digits
     assert {id.digest for id in styled.planned_stages(styled_task.key)} >= {
         stage.folder.name.split("-")[-1] for stage in trained.stages
     }
+
+
+@pytest.mark.parametrize("method", ["deep-all", "class-means+deep-all", "1-nn+without-projection", "t3a+deep-all"])
+@pytest.mark.parametrize("setting", ["projection.views=4", "style.blocks=block1,style.manifold=mean"])
+def test_controls_see_a_target_as_they_are_told_to(method, setting, task_for, few_digits):
+    images = ImageSet(few_digits.images[:40], "some")
+    answers = []
+    for name in (method, f"{method}:{setting}"):
+        found = find_method(name)
+        trained = found.train(task_for(found, features__epochs=2))
+        answers.append(trained.answer(images).features)
+    assert not np.allclose(answers[0].numpy(), answers[1].numpy(), atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("tent:batch_size=8+deep-all:projection.views=2", "tent.* would ignore projection.views=2; give that"),
+        ("memo+deep-all:style.blocks=block1", "would ignore style.blocks=block1"),
+        ("jigen:style.blocks=block1", "jigen looks at target images as they are and would ignore style.blocks=block1"),
+        ("vae:style.blocks=layer1", "blocks of style names layer1"),
+        ("deep-all:style.blocks=layer1", "blocks of style names layer1"),
+    ],
+)
+def test_what_would_be_ignored_is_refused_before_any_training(name, sentence, task_for):
+    with pytest.raises(ConfigError, match=sentence):
+        task_for(find_method(name))
+
+
+def test_the_control_of_a_styled_answer_is_the_plain_one(task_for, few_digits):
+    images = ImageSet(few_digits.images[:30], "some")
+    plain, styled = find_method("nearest"), find_method("nearest:style.blocks=block1,style.manifold=mean")
+    expected = plain.train(task_for(plain, features__epochs=2)).answer(images)
+    found = styled.train(task_for(styled, features__epochs=2)).answer(images)
+    assert np.array_equal(found.before.probabilities, expected.before.probabilities)
+    assert not np.array_equal(found.predictions.probabilities, expected.predictions.probabilities)

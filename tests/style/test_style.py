@@ -9,12 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from homefold import Homefold, preset_config
+from homefold.cli.evaluate import measure
 from homefold.config import HomefoldConfig, replace_settings
 from homefold.data import load_digits_mini
 from homefold.errors import ConfigError
 from homefold.features import FeatureNet, extract_features
 from homefold.features.backbones import build_backbone
+from homefold.progress import SilentReporter
 from homefold.style import StyleConfig, collect_styles, fit_style, map_style, restyle, styled_net
+from homefold.style.model import lifted, lowered
 
 BLOCKS = ("block1", "block2")
 
@@ -125,6 +128,14 @@ class TestModel:
         known = (collect_styles(net, images, device, BLOCKS[:1])[0] - part.mean) / part.deviation
         before, after = ((x - part.mean) / part.deviation for x in (strange, part.home(strange)))
         assert torch.cdist(after, known).amin(1).mean() < 0.9 * torch.cdist(before, known).amin(1).mean()
+        # Styles of the sources themselves stay about where the encoder rebuilds them: nothing draws them to the mean.
+        held_out = known[rows % 10 == 0]
+        rebuilt = lowered(part.manifold.decode(part.manifold.encode(lifted(held_out))))
+        found = (part.home(held_out * part.deviation + part.mean) - part.mean) / part.deviation
+        assert (found - held_out).norm(dim=1).mean() < 1.1 * (rebuilt - held_out).norm(dim=1).mean()
+        assert (found.norm(dim=1) / held_out.norm(dim=1)).median() > 0.85
+        # And an answer does not depend on what came with it.
+        assert torch.equal(part.home(strange[:9]), torch.cat([part.home(strange[i : i + 1]) for i in range(9)]))
 
     @pytest.mark.parametrize("manifold", ["nearest", "mean"])
     def test_an_answer_does_not_depend_on_what_came_with_it(self, manifold):
@@ -148,6 +159,23 @@ class TestModel:
     def test_a_setting_that_makes_no_sense_gets_a_sentence(self, settings, sentence):
         with pytest.raises(ConfigError, match=sentence):
             StyleConfig(**settings)
+
+    def test_lifting_keeps_both_direction_and_length(self):
+        styles = torch.randn(5, 7) * torch.tensor([0.1, 1.0, 2.0, 4.0, 0.0])[:, None]
+        assert torch.allclose(lowered(3 * lifted(styles)), styles, atol=1e-5)
+
+    def test_a_later_block_is_modelled_as_it_will_see_its_images(self):
+        net, device = _net(), torch.device("cpu")
+        style, images = _fitted(StyleConfig(blocks=BLOCKS, manifold="mean"), net)
+        first, _ = _fitted(StyleConfig(blocks=BLOCKS[:1], manifold="mean"), net)
+        (expected,) = collect_styles(styled_net(net, first), images[:48], device, BLOCKS[1:])
+        assert torch.allclose(style.parts[1].mean, expected.mean(0), atol=1e-5)
+        (plain,) = collect_styles(net, images[:48], device, BLOCKS[1:])
+        assert not torch.allclose(style.parts[1].mean, plain.mean(0), atol=1e-3)
+
+    def test_blocks_stand_in_the_order_of_the_network(self):
+        with pytest.raises(ConfigError, match="in the order in which an image passes them, block1 block2; got block2"):
+            _fitted(StyleConfig(blocks=BLOCKS[::-1]), _net())
 
     def test_an_unknown_block_is_named_with_those_there_are(self):
         with pytest.raises(ConfigError, match=r"layer9.*its blocks are block1, block2, block3, block4"):
@@ -186,6 +214,18 @@ class TestWholeModel:
         assert np.array_equal(model.predict(images).probabilities, own)
         plain = model.feature_model.predict(torch.from_numpy(model.features(images)), projected=False).probabilities
         assert np.array_equal(model.predict(images, projected=False).probabilities, plain)
+
+    def test_an_evaluation_compares_with_the_plain_network(self, fitted):
+        model, target = fitted
+        some = target.subset(np.arange(0, len(target), 9))
+        found = measure(model, some, model.config.projection, SilentReporter())
+        assert found.accuracy_without_projection == pytest.approx(model.score(some, projected=False))
+        assert found.accuracy_with_projection == pytest.approx(model.score(some))
+
+    def test_unknown_blocks_are_told_before_any_training(self, digits):
+        config = preset_config("small", style__blocks=("layer1",))
+        with pytest.raises(ConfigError, match=r"layer1.*its blocks are block1"):
+            Homefold(config, device="cpu").fit(digits)
 
     def test_it_is_saved_and_loaded_whole(self, fitted, tmp_path):
         model, target = fitted

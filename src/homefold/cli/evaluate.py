@@ -156,7 +156,10 @@ def measure(
             part = slice(start, start + _IMAGES_AT_ONCE)
             images = np.asarray(dataset.images[part])
             features = torch.from_numpy(model.searched_features(images, projection=projection))
-            without[part] = model.feature_model.predict(features, projected=False).indices
+            plain = features
+            if model.config.style.blocks:
+                plain = torch.from_numpy(model.searched_features(images, projection=projection, styled=False))
+            without[part] = model.feature_model.predict(plain, projected=False).indices
             projected[part] = model.feature_model.predict(features, config=projection).indices
             bar.advance(len(images))
     right_without, right_projected = without == truth, projected == truth

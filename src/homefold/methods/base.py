@@ -230,6 +230,8 @@ class TestTimeMethod(Method):
     """
 
     __test__: ClassVar[bool] = False  # pytest takes classes called Test… for tests
+    looks_as_asked: ClassVar[bool] = False
+    """Whether it sees a target as `projection.views` and `style` say; others are refused such settings."""
 
     base: Method
 
@@ -241,7 +243,10 @@ class TestTimeMethod(Method):
         """The trained method with the other way to answer."""
 
     def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
-        return self.base.configure(config, preset)
+        config = self.base.configure(config, preset)
+        if not self.looks_as_asked:
+            require_plain_look(config, self.info.name)
+        return config
 
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
         return self.base.planned_stages(key)
@@ -263,6 +268,23 @@ def require_numbers(method: Method) -> None:
         if not 0 <= value <= most or math.isinf(value):
             allowed = f"a number from 0 to {most:g}" if most < math.inf else "zero or a positive number"
             raise ConfigError(f"{item.name} of {method.info.name.partition('+')[0]} must be {allowed}; got {value}.")
+
+
+def require_plain_look(config: HomefoldConfig, name: str, *, views: bool = True) -> None:
+    """Refuse settings of how target images are seen that the method `name` would ignore.
+
+    Args:
+        config: its settings.
+        name: of the method.
+        views: whether it would ignore `projection.views` too, or styles alone.
+    """
+    ignored = [f"projection.views={config.projection.views}"] if views and config.projection.views > 1 else []
+    ignored += [f"style.blocks={'/'.join(config.style.blocks)}"] if config.style.blocks else []
+    if ignored:
+        raise ConfigError(
+            f"{name} looks at target images as they are and would ignore {' and '.join(ignored)}; give that to other "
+            f"methods alone, as in vae:{ignored[0]}."
+        )
 
 
 def plain_predictions(class_names: tuple[str, ...], probabilities: np.ndarray) -> Predictions:

@@ -9,7 +9,6 @@ import torch
 from torch.nn import functional as F
 
 from homefold.errors import ConfigError
-from homefold.features import extract_features
 from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod, TrainingTask
 from homefold.methods.learner_method import tunable
 from homefold.methods.wrapping import Wrapped, wrapper_info
@@ -30,6 +29,8 @@ class ClassMeans(TestTimeMethod):
 
     Null setting: share 0.
     """
+
+    looks_as_asked = True
 
     share: float = tunable(1.0, choices=(0.25, 0.5, 1.0))
     """s: weight of the class means; the rest is the wrapped classifier's."""
@@ -90,6 +91,6 @@ class _Means(Wrapped):
 
     @torch.no_grad()
     def respond(self, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-        z = extract_features(self.network.features, pixels, self.task.device)
+        z = self.target_features(pixels)
         size = steady_tile(self.network, "class means", self._probabilities, z.shape[1:], _TILE, z.device)
         return z, apply_in_tiles(self._probabilities, z, size)

@@ -16,6 +16,7 @@ from homefold.evaluation.stage_store import StageId
 from homefold.features import TrainedFeatures, build_feature_net, extract_features, train_features
 from homefold.methods.base import Method, MethodInfo, TaskKey, TrainedMethod, TrainingTask
 from homefold.methods.feature_stage import FeatureStage, features_id, train_feature_stage
+from homefold.methods.style_stage import require_style_blocks, style_id, styled_stage
 from homefold.methods.trained_classifier import TrainedClassifier
 from homefold.progress import ProgressReporter
 
@@ -112,11 +113,14 @@ class DeepAllMethod(Method):
         )
 
     def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
+        config.views()  # complains of too many before any work
+        require_style_blocks(config)
         return deep_all_config(config)
 
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
         base = (features_id(replace(key, adapt="")),) if key.adapt else ()
-        return (*base, features_id(key))
+        style = (style_id(key),) if key.config.style.blocks else ()
+        return (*base, features_id(key), *style)
 
     def train(self, task: TrainingTask) -> TrainedMethod:
         return TrainedDeepAll(task, train_feature_stage(task))
@@ -136,3 +140,6 @@ class TrainedDeepAll(TrainedClassifier):
         layer = torch.nn.Linear(weight.shape[1], weight.shape[0])
         layer.load_state_dict({"weight": weight, "bias": state["classifier.bias"]})
         super().__init__(task, features, layer)
+
+    def _look(self, task: TrainingTask, features: FeatureStage) -> FeatureStage:
+        return styled_stage(task, features)

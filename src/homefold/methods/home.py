@@ -32,7 +32,7 @@ from homefold.methods.deep_all import deep_all_config
 from homefold.methods.feature_stage import FeatureStage, features_id, train_feature_stage
 from homefold.methods.home_stages import classifier_id, feature_model, manifold_id
 from homefold.methods.offset_stop import project_with_offset
-from homefold.methods.style_stage import style_id, styled_stage
+from homefold.methods.style_stage import require_style_blocks, style_id, styled_stage
 from homefold.projection import Projection, ProjectionConfig, elbow_index, projection_preset
 from homefold.projection.engines import loss_and_gradient
 from homefold.projection.starts import starting_latents
@@ -70,6 +70,7 @@ class HomeMethod(Method):
         if self.features == "deep-all":
             config = deep_all_config(config)
         config.views()  # complains of too many before any work
+        require_style_blocks(config)
         if self.manifold is None:
             return replace(config, classifier=replace(config.classifier, train_on="features"))
         config.require_consistent()
@@ -156,9 +157,15 @@ class TrainedHome(TrainedMethod):
             seconds,
             seen,
             self.model.seen_projected(found),
-            self.model.predict(z, projected=False),
+            self.model.predict(self._unmoved(images, z), projected=False),
             self._curves(self.model.prepare(z), found),
         )
+
+    def _unmoved(self, images: ImageSet, z: torch.Tensor) -> torch.Tensor:
+        """What `z` would be had no style been moved."""
+        if self._seen is self.features:
+            return z
+        return self.features.of(images, "feature" if self.model.head is None else "backbone", self._views)[0]
 
     def _project(self, z: torch.Tensor) -> Projection:
         if not self.method.stop_offset:
@@ -202,7 +209,7 @@ class TrainedHome(TrainedMethod):
         layers = self.model.classifier.layers
         prepare: list[nn.Module] = [_ToSphere()] if self.model.normalise else []
         layer = layers[0] if len(layers) == 1 else layers
-        return copy.deepcopy(ClassifierNetwork(nn.Sequential(self.features.net, *prepare), layer))
+        return copy.deepcopy(ClassifierNetwork(nn.Sequential(self._seen.net, *prepare), layer))
 
     def facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from homefold.config import HomefoldConfig
 from homefold.evaluation.stage_store import StageId
 from homefold.features.network import FeatureNet
-from homefold.methods.base import Method, MethodInfo, TaskKey, TrainingTask, require_numbers
+from homefold.methods.base import Method, MethodInfo, TaskKey, TrainingTask, require_numbers, require_plain_look
 from homefold.methods.deep_all import deep_all_config
 from homefold.methods.learner import Learner, LearningTask
 from homefold.methods.learner_stage import LearnerRecipe, LearnerStage, learner_id, train_learner_stage
@@ -93,6 +93,8 @@ class LearnerMethod(Method):
         return {item.name: item.metadata["search"] for item in fields(cls) if "search" in item.metadata}
 
     def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
+        config.views()  # complains of too many before any work
+        require_plain_look(config, self.info.name, views=False)
         return deep_all_config(config)
 
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:

@@ -9,7 +9,6 @@ import torch
 from torch.nn import functional as F
 
 from homefold.errors import ConfigError
-from homefold.features import extract_features
 from homefold.manifold import nearest_index
 from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod, TrainingTask
 from homefold.methods.learner_method import tunable
@@ -30,6 +29,8 @@ class OneNearestNeighbour(TestTimeMethod):
 
     Null setting: share 0.
     """
+
+    looks_as_asked = True
 
     share: float = tunable(1.0, choices=(0.25, 0.5, 1.0))
     """s: weight of the neighbour's label; the rest is the wrapped classifier's."""
@@ -65,7 +66,7 @@ class _Neighbours(Wrapped):
 
     @torch.no_grad()
     def respond(self, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-        z = extract_features(self.network.features, pixels, self.task.device)
+        z = self.target_features(pixels)
         own = torch.softmax(apply_in_tiles(self.network.layer, z, _TILE), dim=1)
         neighbour = F.one_hot(self._labels[nearest_index(z, self._bank)], own.shape[1]).float()
         return z, self._share * neighbour + (1 - self._share) * own

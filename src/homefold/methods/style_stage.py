@@ -10,22 +10,32 @@ import numpy as np
 import torch
 from torch import nn
 
+from homefold.config import HomefoldConfig
 from homefold.data.splits import selection_split
 from homefold.evaluation.stage_store import Stage, StageId, stage_id
+from homefold.features.backbones import build_backbone
 from homefold.features.network import FeatureNet, FeatureSpace
 from homefold.features.views import WHOLE, View
 from homefold.methods.base import TaskKey, TrainingTask
 from homefold.methods.feature_stage import FeatureStage, features_id
-from homefold.style import StyleModel, fit_style, styled_net
+from homefold.style import StyleConfig, StyleModel, fit_style, style_modules, styled_net
 
-__all__ = ["StyledStage", "style_id", "styled_stage"]
+__all__ = ["StyledStage", "require_style_blocks", "style_id", "styled_stage"]
 
 
 def style_id(key: TaskKey) -> StageId:
-    """The styles of these sources in this f; how a target's style is moved does not decide them."""
+    """The styles of these sources in this f, after these blocks."""
     config = key.config
-    style = replace(config.style, weight=1.0, prior=0.0)
+    style = config.style
+    if style.manifold != "vae":
+        style = replace(style, latent_dim=StyleConfig.latent_dim, prior=StyleConfig.prior)
     return stage_id("style", features=features_id(key).digest, style=asdict(style), seed=config.seed)
+
+
+def require_style_blocks(config: HomefoldConfig) -> None:
+    """Refuse blocks that the backbone does not have, before any training."""
+    if config.style.blocks:
+        style_modules(build_backbone(config.features.backbone, "none"), config.style.blocks)
 
 
 class StyledStage(FeatureStage):
@@ -52,9 +62,7 @@ class StyledStage(FeatureStage):
     def _features(
         self, name: str, pixels: np.ndarray, space: FeatureSpace, views: tuple[View, ...] = WHOLE
     ) -> tuple[torch.Tensor, float]:
-        style = self._task.config.style
-        moved = f"{self._styles.folder.name}-{style.weight:g}-{style.prior:g}"
-        return super()._features(f"{name}-{moved}", pixels, space, views)
+        return super()._features(f"{name}-{self._styles.folder.name}", pixels, space, views)
 
 
 def styled_stage(task: TrainingTask, features: FeatureStage) -> FeatureStage:

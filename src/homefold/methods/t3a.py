@@ -10,7 +10,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from homefold.errors import ConfigError
-from homefold.features import extract_features
 from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod, TrainingTask
 from homefold.methods.entropy import prediction_entropy
 from homefold.methods.learner_method import tunable
@@ -30,6 +29,8 @@ class T3A(TestTimeMethod):
 
     Null setting: supports 0 keeps the layer.
     """
+
+    looks_as_asked = True
 
     supports: int = tunable(20, choices=(1, 5, 20, 50, 100))
     """M: supports kept of each class."""
@@ -95,7 +96,7 @@ class _Adjusted(Wrapped):
 
     @torch.no_grad()
     def respond(self, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-        z = extract_features(self.network.features, pixels, self.task.device)
+        z = self.target_features(pixels)
         logits = self._layer(z)
         if self._method.supports:
             for rows in even_batches(stream_order(len(z), self.task.config.seed), self._method.batch_size):

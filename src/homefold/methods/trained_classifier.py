@@ -34,7 +34,12 @@ class TrainedClassifier(TrainedMethod):
 
     def __init__(self, task: TrainingTask, features: FeatureStage, layer: nn.Linear) -> None:
         self._features, self._class_names = features, task.source.class_names
+        self._seen, self._views = self._look(task, features), task.config.views()
         self.layer = layer.to(task.device).requires_grad_(False)
+
+    def _look(self, task: TrainingTask, features: FeatureStage) -> FeatureStage:
+        """How target images pass the network, where that is not as the source images did."""
+        return features
 
     @property
     def net(self) -> nn.Module:
@@ -43,17 +48,17 @@ class TrainedClassifier(TrainedMethod):
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        return self._features.stages
+        return self._seen.stages
 
     def answer(self, images: ImageSet) -> Answers:
-        z, seconds = self._features.of(images)
+        z, seconds = self._seen.of(images, views=self._views)
         began = time.perf_counter()
         probabilities = torch.softmax(self.layer(z), dim=1).cpu().numpy()
         seconds += time.perf_counter() - began
         return Answers(plain_predictions(self._class_names, probabilities), seconds, z)
 
     def classifier_network(self) -> ClassifierNetwork:
-        return ClassifierNetwork(copy.deepcopy(self.net), copy.deepcopy(self.layer))
+        return ClassifierNetwork(copy.deepcopy(self._seen.net), copy.deepcopy(self.layer))
 
     def source_features(self) -> torch.Tensor:
         return self._features.source()

@@ -15,6 +15,7 @@ from homefold.data.splits import selection_split
 from homefold.errors import ConfigError
 from homefold.evaluation.stage_store import Stage
 from homefold.features import extract_features
+from homefold.features.extraction import extract_views
 from homefold.methods.base import (
     Answers,
     ClassifierNetwork,
@@ -106,6 +107,11 @@ class Wrapped(TrainedMethod):
     @abstractmethod
     def respond(self, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
         """Features `(n, d)` and probabilities `(n, classes)` of `pixels: (n, h, w, 3)` uint8, in their order."""
+
+    def target_features(self, pixels: np.ndarray) -> torch.Tensor:
+        """Features `(n, d)` of target images `(n, h, w, 3)`, in as many views as the settings say."""
+        views = self.task.config.views()
+        return extract_views(self.network.features, pixels, self.task.device, space="feature", views=views)
 
     def training_features(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Features `(n, d)` and labels `(n,)` of what was trained on: no held-out images, but those adapted to."""

@@ -1,7 +1,16 @@
 """The style of an unseen image brought to the styles of the sources, inside the network, its content kept."""
 
 from homefold.style.config import StyleConfig
-from homefold.style.model import StyleModel, collect_styles, fit_style, styled_net
+from homefold.style.model import StyleModel, collect_styles, fit_style, style_modules, styled_net
 from homefold.style.statistics import map_style, restyle
 
-__all__ = ["StyleConfig", "StyleModel", "collect_styles", "fit_style", "map_style", "restyle", "styled_net"]
+__all__ = [
+    "StyleConfig",
+    "StyleModel",
+    "collect_styles",
+    "fit_style",
+    "map_style",
+    "restyle",
+    "style_modules",
+    "styled_net",
+]

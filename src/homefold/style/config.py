@@ -19,13 +19,13 @@ class StyleConfig:
     blocks: tuple[str, ...] = ()
     """Blocks of the backbone after which it is done, such as layer1 layer2; none leaves styles as they are."""
     manifold: Literal["vae", "nearest", "mean"] = "vae"
-    """What stands for the source styles: a VAE that is searched, the nearest of them, or their mean."""
+    """What stands for the source styles: a VAE that is searched, the most similar of them, or their mean."""
     weight: float = 1.0
     """How far a style is moved: 0 leaves it, 1 takes the projected one."""
-    latent_dim: int = 16
+    latent_dim: int = 8
     """Dimensions of the VAE's latent."""
-    prior: float = 0.03
-    """Weight of the latent prior in the search of the VAE: with it strange styles end among usual ones."""
+    prior: float = 0.01
+    """Weight of the latent prior in the search of the VAE: the higher, the closer to the mean strange styles end."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "blocks", tuple(self.blocks))

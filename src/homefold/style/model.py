@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,9 +24,11 @@ from homefold.style.config import StyleConfig
 from homefold.style.statistics import map_style, restyle
 from homefold.tiles import apply_in_tiles
 
-__all__ = ["StyleModel", "collect_styles", "fit_style", "styled_net"]
+__all__ = ["StyleModel", "collect_styles", "fit_style", "style_modules", "styled_net"]
 
 _SMALLEST_DEVIATION = 1e-3
+# Where a manifold was led astray, the style it stands for stays finite.
+_LEAST_HEIGHT = 0.25
 
 
 def style_modules(backbone: nn.Module, names: Sequence[str]) -> list[nn.Module]:
@@ -36,6 +40,12 @@ def style_modules(backbone: nn.Module, names: Sequence[str]) -> list[nn.Module]:
             f"blocks of style names {', '.join(unknown)}, which a {type(backbone).__name__} does not have; its blocks "
             f"are {', '.join(blocks)}."
         )
+    passed = [name for name in blocks if name in names]
+    if passed != list(names):
+        raise ConfigError(
+            f"blocks of style must stand in the order in which an image passes them, {' '.join(passed)}; got "
+            f"{' '.join(names)}."
+        )
     return [blocks[name].modules[-1] for name in names]
 
 
@@ -45,6 +55,21 @@ def _require_map(name: str, output: torch.Tensor) -> None:
             f"blocks of style names {name}, whose output of shape {tuple(output.shape)} is no feature map "
             f"(n, c, h, w); name earlier blocks."
         )
+
+
+def lifted(scaled: torch.Tensor) -> torch.Tensor:
+    """`(n, d + 1)`: scaled styles `(n, d)` with √d, about their usual length, behind them.
+
+    A search by cosine knows directions only, and how far a style is from the mean belongs to it: the direction of the
+    lifted style tells both.
+    """
+    return torch.cat([scaled, torch.full_like(scaled[:, :1], math.sqrt(scaled.shape[1]))], dim=1)
+
+
+def lowered(points: torch.Tensor) -> torch.Tensor:
+    """The scaled styles `(n, d)` that lie in the direction of `points: (n, d + 1)`; `lifted` the other way."""
+    height = points[:, -1:].clamp_min(_LEAST_HEIGHT * math.sqrt(points.shape[1] - 1))
+    return points[:, :-1] * (math.sqrt(points.shape[1] - 1) / height)
 
 
 class BlockStyle(nn.Module):
@@ -74,8 +99,8 @@ class BlockStyle(nn.Module):
         if self.manifold is None:
             return self.mean.expand_as(style)
         scaled = (style - self.mean) / self.deviation
-        found = project(self.manifold, scaled, ProjectionConfig(prior=self.config.prior), seed=self.seed)
-        return found.features * self.deviation + self.mean
+        found = project(self.manifold, lifted(scaled), ProjectionConfig(prior=self.config.prior), seed=self.seed)
+        return lowered(found.features) * self.deviation + self.mean
 
     def forward(self, maps: torch.Tensor) -> torch.Tensor:
         own = map_style(maps)
@@ -116,7 +141,7 @@ class StyleModel(nn.Module):
                 raise ModelFileError(f"the styles after {name} are missing.")
             manifold = None
             if config.manifold != "mean":
-                manifold = build_manifold(_manifold_config(config), len(mean))
+                manifold = build_manifold(_manifold_config(config), len(mean) + 1)
                 manifold.report = ManifoldReport.from_dict(reports[name])
             parts.append(BlockStyle(mean, torch.ones_like(mean), manifold, config, seed))
         model = StyleModel(config, parts)
@@ -184,16 +209,20 @@ def fit_style(
         device: where to compute.
         reporter: is told the progress.
     """
-    parts = []
-    for name, styles in zip(config.blocks, collect_styles(net, images, device, config.blocks), strict=True):
+    style_modules(net.backbone, config.blocks)
+    parts: list[BlockStyle] = []
+    for name in config.blocks:
+        # As a later block will see them: after the earlier ones have moved their styles.
+        before = StyleModel(replace(config, blocks=config.blocks[: len(parts)]), parts)
+        (styles,) = collect_styles(styled_net(net, before) if parts else net, images, device, [name])
         given, kept = styles[torch.from_numpy(train)], styles[torch.from_numpy(held_out)]
         mean, deviation = given.mean(dim=0), given.std(dim=0).clamp_min(_SMALLEST_DEVIATION)
         manifold = None
         if config.manifold != "mean":
             manifold = fit_manifold(
                 _manifold_config(config),
-                (given - mean) / deviation,
-                (kept - mean) / deviation,
+                lifted((given - mean) / deviation),
+                lifted((kept - mean) / deviation),
                 seed=seed,
                 device=device,
                 reporter=reporter,
@@ -203,7 +232,7 @@ def fit_style(
                     f"the styles after {name} could not be modelled ({manifold.report.reason}); choose other blocks "
                     f"(--style.blocks) or --style.manifold nearest."
                 )
-        parts.append(BlockStyle(mean, deviation, manifold, config, seed))
+        parts.append(BlockStyle(mean, deviation, manifold, config, seed).to(device).eval().requires_grad_(False))
     return StyleModel(config, parts).to(device).eval().requires_grad_(False)
 
 
