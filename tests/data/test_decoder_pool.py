@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageFile
 from trees import Listener, write_tar, write_zip
 
 from homefold.data import BadImageError, decoder_choice, load_dataset, load_images
@@ -147,6 +147,16 @@ def test_too_large_an_image_is_refused_with_the_same_words(tmp_path, by_processe
     found = _decoded(sources, None, max_megapixels=0.005)
     _assert_same(found, _by_threads(sources, max_megapixels=0.005))
     assert any("more than the limit of 0.005" in reason for _, _, reason, _ in found[1])
+
+
+@pytest.mark.parametrize("tolerant", [False, True])
+def test_the_programs_own_settings_decide_which_images_are_bad(tmp_path, by_processes, monkeypatch, tolerant):
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", tolerant)
+    sources = _files(tmp_path)
+    found = _decoded(sources, None)
+    _assert_same(found, _by_threads(sources))
+    assert len(by_processes.pool.process_ids) == 2
+    assert ("cut.jpg" in {Path(name).name for _, name, _, _ in found[1]}) != tolerant
 
 
 def test_one_pool_serves_calls_of_any_number_and_size(tmp_path, by_processes):

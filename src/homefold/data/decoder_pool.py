@@ -26,7 +26,7 @@ from typing import Self
 import numpy as np
 
 from homefold.data.decoder_process import Answer, Batch, packed
-from homefold.data.images import BadImageError, Resize
+from homefold.data.images import Resize
 from homefold.data.sources import ArchiveImage, FileImage
 from homefold.progress import Task
 
@@ -100,7 +100,7 @@ class DecoderPool:
         resize: Resize,
         max_megapixels: float,
         task: Task,
-    ) -> tuple[dict[int, BadImageError], list[int]]:
+    ) -> list[int]:
         """Decode each source into its row of `images`.
 
         Args:
@@ -111,17 +111,17 @@ class DecoderPool:
             task: is told the progress.
 
         Returns:
-            What is wrong with the images that cannot be used, by their place in `sources`; and the places of those that
-            the processes did not do, which are left to the caller.
+            The places in `sources` of what the processes did not do, which is left to the caller. Bad images are among
+            them: whether one is bad depends on the program's settings of Pillow, which the processes do not have.
         """
         if not self.start():
-            return {}, list(range(len(sources)))
+            return list(range(len(sources)))
         job = _Job(images, sources, rows, resize, max_megapixels)
         job.share_out(len(self._decoders))
         for decoder in self._drive_all(job, task):
             self._remove(decoder)
         job.left.extend(place for batch in job.pending for place in batch)
-        return {place: job.bad[place] for place in sorted(job.bad)}, sorted(job.left)
+        return sorted(job.left)
 
     def _drive_all(self, job: _Job, task: Task) -> list[_Decoder]:
         """Have all processes work on the job, a thread to look after each; returns those that failed."""
@@ -174,7 +174,6 @@ class _Job:
     resize: Resize
     max_megapixels: float
     pending: deque[range] = field(default_factory=deque)
-    bad: dict[int, BadImageError] = field(default_factory=dict)
     left: list[int] = field(default_factory=list)
     _batch: int = 1
     _done: SimpleQueue[int | None] = field(default_factory=SimpleQueue)
@@ -239,14 +238,12 @@ class _Job:
 
     def _accept(self, answer: Answer, decoder: _Decoder, offset: int, batch: range) -> None:
         pixels = decoder.pixels(offset, (len(batch), *self._size, 3))
-        for place, outcome, image in zip(batch, answer, pixels, strict=True):
-            if outcome is True:
+        for place, done, image in zip(batch, answer, pixels, strict=True):
+            if done:
                 self.images[self.rows[place]] = image
-            elif isinstance(outcome, BadImageError):
-                self.bad[place] = outcome
             else:
                 self.left.append(place)
-        self._done.put(sum(outcome is not False for outcome in answer))
+        self._done.put(sum(answer))
 
 
 class _Decoder:
