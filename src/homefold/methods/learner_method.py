@@ -15,7 +15,7 @@ from homefold.features.network import FeatureNet
 from homefold.methods.base import Method, MethodInfo, TaskKey, TrainingTask, require_numbers
 from homefold.methods.deep_all import deep_all_config
 from homefold.methods.learner import Learner, LearningTask
-from homefold.methods.learner_stage import LearnerRecipe, LearnerStage, learner_id, train_learner_stage
+from homefold.methods.learner_stage import LearnerRecipe, LearnerStage, learner_id, require_plain, train_learner_stage
 from homefold.methods.trained_classifier import TrainedClassifier
 
 __all__ = ["LearnerMethod", "SearchRange", "TrainedLearner", "tunable"]
@@ -93,6 +93,7 @@ class LearnerMethod(Method):
         return {item.name: item.metadata["search"] for item in fields(cls) if "search" in item.metadata}
 
     def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
+        require_plain(config.features, self.info.name)
         return deep_all_config(config)
 
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
