@@ -52,11 +52,11 @@ def decoded_by_processes(paths: Sequence[Path], side: int, pool: DecoderPool) ->
         sources = [FileImage(path) for path in paths[start : start + _AT_ONCE]]
         images = np.empty((len(sources), side, side, 3), np.uint8)
         with SilentReporter().task("decoding images", total=len(sources)) as task:
-            bad, left = pool.decode_into(
+            left = pool.decode_into(
                 images, sources, range(len(sources)), resize="squash", max_megapixels=MAX_MEGAPIXELS, task=task
             )
-        if bad or left:
-            raise RuntimeError(f"the decoder processes left {len(bad) + len(left)} of {len(sources)} images")
+        if left:
+            raise RuntimeError(f"the decoder processes left {len(left)} of {len(sources)} images")
 
 
 def measured(decode: Callable[[], None], images: int) -> tuple[float, float]:

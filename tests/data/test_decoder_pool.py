@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageFile
 from trees import Listener, write_tar, write_zip
 
 from homefold.data import BadImageError, decoder_choice, load_dataset, load_images
@@ -149,6 +149,16 @@ def test_too_large_an_image_is_refused_with_the_same_words(tmp_path, by_processe
     assert any("more than the limit of 0.005" in reason for _, _, reason, _ in found[1])
 
 
+@pytest.mark.parametrize("tolerant", [False, True])
+def test_the_programs_own_settings_decide_which_images_are_bad(tmp_path, by_processes, monkeypatch, tolerant):
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", tolerant)
+    sources = _files(tmp_path)
+    found = _decoded(sources, None)
+    _assert_same(found, _by_threads(sources))
+    assert len(by_processes.pool.process_ids) == 2
+    assert ("cut.jpg" in {Path(name).name for _, name, _, _ in found[1]}) != tolerant
+
+
 def test_one_pool_serves_calls_of_any_number_and_size(tmp_path, by_processes):
     files = _files(tmp_path)
     _decoded(files[:1], None)
@@ -234,6 +244,17 @@ def test_processes_are_used_where_they_pay_or_are_asked_for(monkeypatch, setting
             assert second is None, "one call at a time"
 
 
+@pytest.mark.parametrize(
+    ("together", "expected"), [(None, 12), ("1", 12), ("4", 3), ("5", 2), ("64", 1), ("0", 12), ("many", 12)]
+)
+def test_processes_that_torchrun_started_share_the_cores(monkeypatch, together, expected):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(12)), raising=False)
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    if together is not None:
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", together)
+    assert decoder_choice.allowed_cores() == expected
+
+
 def test_a_number_of_workers_means_threads(tmp_path, by_processes):
     _decoded(_files(tmp_path), 2)
     assert by_processes.pool is None
@@ -306,6 +327,17 @@ def test_processes_with_nothing_to_do_end_and_are_started_again(tmp_path):
         assert pool.start() == 1
         assert pool._decoders[0].process is not first
         _close_and_check(pool)
+
+
+@pytest.mark.skipif(not hasattr(os, "waitid"), reason="nothing waits here without taking the exit code")
+def test_processes_that_ended_are_no_zombies_though_nobody_asks_for_them():
+    with DecoderPool(2, idle_seconds=0.0) as pool:
+        pool.start()
+        process_ids = [decoder.process.pid for decoder in pool._decoders]
+        pool._reaper.join(timeout=60)
+        for process_id in process_ids:
+            with pytest.raises(ProcessLookupError):
+                os.kill(process_id, 0)
 
 
 def test_a_bad_image_is_the_same_after_a_journey():

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 import torch
 
+from homefold.config import preset_config
 from homefold.errors import ConfigError, FeatureCollapseError
 from homefold.features import build_backbone
 from homefold.features.loop import TrainingRun
@@ -20,6 +21,7 @@ from homefold.methods import (
     LearnerMethod,
     MethodInfo,
     ParameterGroup,
+    deep_all_config,
     find_method,
     reverse_gradient,
     tunable,
@@ -257,6 +259,32 @@ def test_progress_is_the_share_of_steps_that_are_over(batch: Batch):
     assert len(batch) == 72
 
 
-def test_settings_that_only_stage_1_follows_are_refused(task_for):
-    with pytest.raises(ConfigError, match=r"only stage 1 and Deep All follow mix_style_probability;"):
-        Plain().train(task_for(Plain(), features__mix_style_probability=0.5))
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("mix_style_probability", 0.5),
+        ("backbone_rate", 0.1),
+        ("layer_decay", 0.5),
+        ("frozen_blocks", 1),
+        ("frozen_batch_norm", True),
+        ("pretrained_pull", 0.1),
+        ("cross_domain_weight", 2.0),
+        ("hard_pairs", 1.0),
+    ],
+)
+def test_settings_that_only_stage_1_follows_are_refused_before_training(task_for, name, value):
+    config = preset_config("small", **{f"features__{name}": value})
+    refusal = rf"^plain does not follow features\.{name}, .* as in vae:features\.{name}=VALUE\.$"
+    with pytest.raises(ConfigError, match=refusal):
+        Plain().configure(config, "quick")
+    # Not configured by the method: what trains it looks too.
+    task = task_for(Plain())
+    with pytest.raises(ConfigError, match=refusal):
+        Plain().train(replace(task, key=replace(task.key, config=config)))
+
+
+def test_emphasis_in_the_metric_loss_decides_nothing_in_deep_all():
+    plain, changed = preset_config("small"), preset_config("small", features__hard_pairs=1.0)
+    assert deep_all_config(changed) == deep_all_config(plain)
+    changed = preset_config("small", features__cross_domain_weight=2.0)
+    assert deep_all_config(changed) == deep_all_config(plain)

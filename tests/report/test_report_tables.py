@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from made_up_runs import METHODS, PACS, every_suite, pacs_records, record, write_runs
 
+from homefold.report.names import control_of
 from homefold.report.published import published_table
 from homefold.report.runs import read_runs
 from homefold.report.table import Cell, Row, Table
@@ -290,6 +291,24 @@ def test_variants_of_a_method_are_rows_of_their_own_beside_their_controls(tmp_pa
         ("Full method, VAE (projection.steps=9)", plain, "82.00"),
         ("Full method, VAE (projection.views=2, features.epochs=9)", changed, "85.00"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "of_control"),
+    [
+        ("projection.views=4,projection.steps=9", "projection.views=4"),
+        (
+            "projection.views=6,projection.mirror=false,manifold.latent_dim=8",
+            "projection.views=6,projection.mirror=false",
+        ),
+        ("manifold.hidden=[64,64],features.epochs=9", "features.epochs=9"),
+        ("features.augmentation.colour=[0.1,0.2],projection.prior=0.1", "features.augmentation.colour=[0.1,0.2]"),
+    ],
+)
+def test_the_control_of_a_variant_sees_the_images_as_it_does(settings: str, of_control: str) -> None:
+    control = f"without-projection:{of_control}"
+    present = ["deep-all", "without-projection", "without-projection:64]", control]
+    assert control_of(f"vae:{settings}", present) == control
 
 
 def test_runs_with_changed_settings_never_share_a_table_with_the_others(tmp_path: Path) -> None:

@@ -8,12 +8,14 @@ clear away.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import pickle
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 from collections import deque
 from collections.abc import Sequence
@@ -26,7 +28,7 @@ from typing import Self
 import numpy as np
 
 from homefold.data.decoder_process import Answer, Batch, packed
-from homefold.data.images import BadImageError, Resize
+from homefold.data.images import Resize
 from homefold.data.sources import ArchiveImage, FileImage
 from homefold.progress import Task
 
@@ -59,6 +61,7 @@ class DecoderPool:
         self._wanted, self._idle_seconds = processes, idle_seconds
         self._decoders: list[_Decoder] = []
         self._warned = False
+        self._reaper: threading.Thread | None = None
         self.closed = False
 
     def __enter__(self) -> Self:
@@ -76,12 +79,16 @@ class DecoderPool:
         """Start the processes that are missing, but none in place of one that crashed; returns how many there are."""
         for decoder in [decoder for decoder in self._decoders if decoder.process.poll() is not None]:
             self._remove(decoder)
+        known = len(self._decoders)
         while not self.closed and len(self._decoders) < self._wanted:
             try:
                 self._decoders.append(_Decoder(self._idle_seconds))
             except OSError as error:
                 self._wanted = len(self._decoders)
                 self._warn(f"no more decoder processes can be started ({error.strerror or error})")
+        if begun := [decoder.process for decoder in self._decoders[known:]]:
+            self._reaper = threading.Thread(target=_reap, args=(begun,), name="homefold-reaper", daemon=True)
+            self._reaper.start()
         return len(self._decoders)
 
     def close(self) -> None:
@@ -100,7 +107,7 @@ class DecoderPool:
         resize: Resize,
         max_megapixels: float,
         task: Task,
-    ) -> tuple[dict[int, BadImageError], list[int]]:
+    ) -> list[int]:
         """Decode each source into its row of `images`.
 
         Args:
@@ -111,17 +118,17 @@ class DecoderPool:
             task: is told the progress.
 
         Returns:
-            What is wrong with the images that cannot be used, by their place in `sources`; and the places of those that
-            the processes did not do, which are left to the caller.
+            The places in `sources` of what the processes did not do, which is left to the caller. Bad images are among
+            them: whether one is bad depends on the program's settings of Pillow, which the processes do not have.
         """
         if not self.start():
-            return {}, list(range(len(sources)))
+            return list(range(len(sources)))
         job = _Job(images, sources, rows, resize, max_megapixels)
         job.share_out(len(self._decoders))
         for decoder in self._drive_all(job, task):
             self._remove(decoder)
         job.left.extend(place for batch in job.pending for place in batch)
-        return {place: job.bad[place] for place in sorted(job.bad)}, sorted(job.left)
+        return sorted(job.left)
 
     def _drive_all(self, job: _Job, task: Task) -> list[_Decoder]:
         """Have all processes work on the job, a thread to look after each; returns those that failed."""
@@ -174,7 +181,6 @@ class _Job:
     resize: Resize
     max_megapixels: float
     pending: deque[range] = field(default_factory=deque)
-    bad: dict[int, BadImageError] = field(default_factory=dict)
     left: list[int] = field(default_factory=list)
     _batch: int = 1
     _done: SimpleQueue[int | None] = field(default_factory=SimpleQueue)
@@ -239,14 +245,12 @@ class _Job:
 
     def _accept(self, answer: Answer, decoder: _Decoder, offset: int, batch: range) -> None:
         pixels = decoder.pixels(offset, (len(batch), *self._size, 3))
-        for place, outcome, image in zip(batch, answer, pixels, strict=True):
-            if outcome is True:
+        for place, done, image in zip(batch, answer, pixels, strict=True):
+            if done:
                 self.images[self.rows[place]] = image
-            elif isinstance(outcome, BadImageError):
-                self.bad[place] = outcome
             else:
                 self.left.append(place)
-        self._done.put(sum(outcome is not False for outcome in answer))
+        self._done.put(sum(answer))
 
 
 class _Decoder:
@@ -323,6 +327,17 @@ def _start(memory: int, answers: int, idle_seconds: float) -> subprocess.Popen[b
         # Ctrl-C is for the process that started it, which ends it.
         process_group=0,
     )
+
+
+def _reap(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """See each process to its end, so that none that ended of its own accord stays as a zombie."""
+    if not hasattr(os, "waitid"):
+        return
+    for process in processes:
+        # Leaves it to be asked for its exit code, so that others may ask meanwhile; they may have been first.
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        process.poll()
 
 
 def _nameless_file() -> int:

@@ -16,7 +16,7 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 
-from homefold.data.images import BadImageError, Resize, decode_by_pillow_alone
+from homefold.data.images import Resize, decode_by_pillow_alone
 from homefold.data.sources import ArchiveImage, FileImage
 
 __all__ = ["Answer", "Batch", "PackedSource", "main", "packed"]
@@ -24,8 +24,8 @@ __all__ = ["Answer", "Batch", "PackedSource", "main", "packed"]
 PackedSource = str | ArchiveImage
 """What travels for an image: of a plain file its path alone, which is quicker to pack than a `FileImage`."""
 
-Answer = list[BadImageError | bool]
-"""For each image of a batch: True when its pixels are there, why it cannot be used, or False for any other trouble."""
+Answer = list[bool]
+"""For each image of a batch whether its pixels are there."""
 
 
 class Batch(NamedTuple):
@@ -106,13 +106,11 @@ def _decode(batch: Batch, memory: mmap.mmap) -> Answer:
     return [_decode_one(source, batch, place) for source, place in zip(batch.sources, pixels, strict=True)]
 
 
-def _decode_one(packed_source: PackedSource, batch: Batch, place: np.ndarray) -> BadImageError | bool:
+def _decode_one(packed_source: PackedSource, batch: Batch, place: np.ndarray) -> bool:
     source = FileImage(Path(packed_source)) if isinstance(packed_source, str) else packed_source
     try:
         place[:] = source.pixels(size=batch.size, resize=batch.resize, max_megapixels=batch.max_megapixels)
-    except BadImageError as error:
-        return error
-    # Whoever asked tries again, and meets it where it can be told.
+    # Whoever asked tries again, under its own settings of Pillow, and meets it where it can be told.
     except Exception:
         return False
     return True

@@ -109,25 +109,23 @@ def decode_into(
     Returns:
         What is wrong with the images that could not be decoded, by row.
     """
-    bad: dict[int, BadImageError] = {}
     left: Sequence[int] = range(len(rows))
     if workers is None and in_files(sources):
         with borrowed_decoders(len(sources)) as decoders:
             if decoders is not None:
                 with reporter.task("decoding images", total=len(rows)) as task:
-                    bad, left = decoders.decode_into(
+                    left = decoders.decode_into(
                         images, sources, rows, resize=resize, max_megapixels=max_megapixels, task=task
                     )
                 if not left:
-                    return {rows[i]: error for i, error in bad.items()}
+                    return {}
     size = (int(images.shape[1]), int(images.shape[2]))
 
     def decode(i: int) -> None:
         images[rows[i]] = sources[i].pixels(size=size, resize=resize, max_megapixels=max_megapixels)
 
     results = map_images(decode, left, description="decoding images", workers=workers, reporter=reporter)
-    bad |= {i: result for i, result in zip(left, results, strict=True) if isinstance(result, BadImageError)}
-    return {rows[i]: bad[i] for i in sorted(bad)}
+    return {rows[i]: result for i, result in zip(left, results, strict=True) if isinstance(result, BadImageError)}
 
 
 def decode_all(

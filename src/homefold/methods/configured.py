@@ -13,7 +13,7 @@ from homefold.evaluation.selection import change_settings, parse_setting
 from homefold.evaluation.stage_store import StageId
 from homefold.methods.base import Method, MethodInfo, TaskKey, TrainedMethod, TrainingTask
 
-__all__ = ["ConfiguredMethod", "configured", "split_settings"]
+__all__ = ["ConfiguredMethod", "configured", "split_settings", "without_changes"]
 
 _COMMA = re.compile(r",(?![^\[]*\])")  # a comma, but not one inside a list in brackets
 _NUMBERS = re.compile(r"[-+.\deE]+(/[-+.\deE]+)+")
@@ -24,6 +24,8 @@ _DECIDED_FOR_ALL = {
     "features.select": "--selection",
     "preprocessing.image_size": "--set",
     "preprocessing.resize": "--set",
+    "preprocessing.normalisation": "--set",
+    "features.held_out": "--set",
 }
 
 
@@ -43,7 +45,10 @@ class ConfiguredMethod(Method):
     changes: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        for name in self._values():
+        names = [_parsed(change)[0] for change in self.changes]
+        for name in names:
+            if names.count(name) > 1:
+                raise ConfigError(f"{name} is set more than once for {self.method.info.name}; give it one value.")
             if name in _DECIDED_FOR_ALL:
                 raise ConfigError(
                     f"{name} cannot be set for {self.method.info.name} alone; set it for all methods by "
@@ -78,6 +83,16 @@ class ConfiguredMethod(Method):
 def configured(method: Method, changes: tuple[str, ...]) -> Method:
     """`method` under these changes to the common settings; itself where there are none."""
     return ConfiguredMethod(method, changes) if changes else method
+
+
+def without_changes(method: Method) -> Method:
+    """The method itself, whatever common settings are changed for it.
+
+    >>> from homefold.methods import find_method
+    >>> without_changes(find_method("vae:projection.steps=100")) == find_method("vae")
+    True
+    """
+    return without_changes(method.method) if isinstance(method, ConfiguredMethod) else method
 
 
 def split_settings(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -15,7 +15,7 @@ from homefold.features.network import FeatureNet
 from homefold.methods.base import Method, MethodInfo, TaskKey, TrainingTask, require_numbers, require_plain_look
 from homefold.methods.deep_all import deep_all_config
 from homefold.methods.learner import Learner, LearningTask
-from homefold.methods.learner_stage import LearnerRecipe, LearnerStage, learner_id, train_learner_stage
+from homefold.methods.learner_stage import LearnerRecipe, LearnerStage, learner_id, require_plain, train_learner_stage
 from homefold.methods.trained_classifier import TrainedClassifier
 
 __all__ = ["LearnerMethod", "SearchRange", "TrainedLearner", "tunable"]
@@ -95,6 +95,7 @@ class LearnerMethod(Method):
     def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
         config.views()  # complains of too many before any work
         require_plain_look(config, self.info.name, views=False)
+        require_plain(config.features, self.info.name)
         return deep_all_config(config)
 
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:

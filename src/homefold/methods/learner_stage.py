@@ -27,9 +27,11 @@ from homefold.methods.feature_stage import FeatureStage, build_task_net, decisiv
 from homefold.methods.learner import Learner, LearningTask
 from homefold.seeding import isolated_seed
 
-__all__ = ["LearnerRecipe", "LearnerStage", "learner_id", "train_learner_stage"]
+__all__ = ["LearnerRecipe", "LearnerStage", "learner_id", "require_plain", "train_learner_stage"]
 
 _OF_STAGE_1_ALONE = (
+    "cross_domain_weight",
+    "hard_pairs",
     "mix_style_probability",
     "backbone_rate",
     "layer_decay",
@@ -114,6 +116,7 @@ class _Features(nn.Module):
 
 def train_learner_stage(task: TrainingTask, recipe: LearnerRecipe) -> LearnerStage:
     """The learner on the task's source, then on its images to adapt to, if any; found if it was trained before."""
+    require_plain(task.config.features, recipe.name)
     base_task = replace(task, key=replace(task.key, adapt=""), adapt=None)
     base = task.stages.get(learner_id(base_task.key, recipe), lambda checkpoint: _train(base_task, recipe, checkpoint))
     if task.adapt is None:
@@ -171,13 +174,19 @@ def _complete(run: _LearnerRun, task: TrainingTask, recipe: LearnerRecipe, check
     return {"learner": run.net.state_dict(), "report": report.as_dict()}
 
 
-def _require_plain(config: FeatureConfig) -> None:
-    """Refuse settings that only stage 1 follows, instead of training as if they had not been given."""
+def require_plain(config: FeatureConfig, method: str) -> None:
+    """Refuse settings that only stage 1 follows, instead of training as if they had not been given.
+
+    Args:
+        config: as it was asked for.
+        method: name of the training-time method that would ignore them.
+    """
     plain = FeatureConfig()
-    given = [name for name in _OF_STAGE_1_ALONE if getattr(config, name) != getattr(plain, name)]
+    given = [f"features.{name}" for name in _OF_STAGE_1_ALONE if getattr(config, name) != getattr(plain, name)]
     if given:
         raise ConfigError(
-            f"only stage 1 and Deep All follow {', '.join(given)}; leave out the setting or this training-time method."
+            f"{method} does not follow {' and '.join(given)}, of stage 1 alone; leave out {method}, or give the "
+            f"setting to another method alone, as in vae:{given[0]}=VALUE."
         )
 
 
@@ -196,7 +205,6 @@ class _LearnerRun(TrainingRun):
         held_out: np.ndarray,
         task: TrainingTask,
     ) -> None:
-        _require_plain(config)
         super().__init__(config, learner, nn.Module(), dataset, train, held_out, task.config.seed, task.device)
 
     @property

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from homefold.methods.configured import split_settings
+
 __all__ = [
     "FULL",
     "METHODS",
@@ -50,6 +52,8 @@ FULL = ("vae", "gan", "nearest")
 """Methods that project onto the manifold of f's features, the paper's own first."""
 
 _BEFORE_OTHERS = ("deep-all",)
+# How an image is seen decides its feature, whether or not that is projected.
+_OF_FEATURES = ("projection.views", "projection.mirror")
 _DEFAULT_BASES = {"ttt": "rotation"}
 
 
@@ -118,10 +122,17 @@ def _without_settings(method: str) -> str:
 
 def _unprojected(method: str) -> list[str]:
     """Names of the same features without projection, the likest first: under all settings, under those of f and C."""
-    settings = [part for part in method.partition(":")[2].split(",") if part]
-    of_features = [part for part in settings if not part.startswith(("manifold.", "projection."))]
+    text = method.partition(":")[2]
+    settings = [part for parts in split_settings(text) for part in parts] if text else []
+    of_features = [part for part in settings if not _of_projection(part)]
     plain = "without-projection"
     return [*(f"{plain}:{','.join(parts)}" for parts in (settings, of_features) if parts), plain]
+
+
+def _of_projection(setting: str) -> bool:
+    """Whether it decides nothing where features are classified as they are."""
+    name = setting.partition("=")[0]
+    return name.startswith(("manifold.", "projection.")) and name not in _OF_FEATURES
 
 
 def full_method(present: Iterable[str]) -> str | None:
