@@ -32,6 +32,7 @@ from homefold.manifold import (
 )
 from homefold.methods.base import TaskKey, TrainingTask
 from homefold.methods.feature_stage import FeatureStage, features_id
+from homefold.projection import ProjectionConfig
 
 __all__ = ["TrainingFeatures", "classifier_id", "classifier_stage", "feature_model", "manifold_id", "manifold_stage"]
 
@@ -104,9 +105,21 @@ def _tuning_classifier(config: ClassifierConfig) -> ClassifierConfig:
     return replace(config, epochs=min(config.epochs, _TUNING_EPOCHS), learning_rate=config.learning_rate * _TUNING_RATE)
 
 
+def _decisive_manifold(config: ManifoldConfig) -> ManifoldConfig:
+    """The settings with all at its default that decides nothing: 1-NN has features to keep and nothing to train."""
+    return ManifoldConfig(kind="nearest", space=config.space) if config.kind == "nearest" else config
+
+
+def _decisive_search(config: ProjectionConfig) -> ProjectionConfig:
+    """The settings with all at its default that does not decide where a search ends, but how fast or how rounded."""
+    plain = ProjectionConfig()
+    search = config.search.search_only()
+    return replace(search, engine=plain.engine, precision=plain.precision, tile=plain.tile)
+
+
 def manifold_id(key: TaskKey) -> StageId:
     """Stage 2 on these features with these settings; the fine-tuned one where there are samples to adapt to."""
-    config = key.config
+    config, manifold = key.config, _decisive_manifold(key.config.manifold)
     tuned: dict[str, Any] = {}
     if key.adapt and config.manifold.per != "all":
         raise ConfigError(
@@ -116,13 +129,13 @@ def manifold_id(key: TaskKey) -> StageId:
     if key.adapt:
         tuned = {
             "base": manifold_id(replace(key, adapt="")).digest,
-            "tuning": asdict(_tuning_manifold(config.manifold)),
+            "tuning": asdict(_tuning_manifold(manifold)),
         }
     return stage_id(
         "manifold",
         features=features_id(key).digest,
         normalise=config.normalise_features,
-        manifold=asdict(config.manifold),
+        manifold=asdict(manifold),
         seed=config.seed,
         **tuned,
     )
@@ -177,7 +190,8 @@ def classifier_id(key: TaskKey) -> StageId:
     if config.classifier.train_on == "both":
         depends |= {"manifold": manifold_id(key).digest}
         # Without an encoder the search makes the reconstructions, and so its settings are settings of the training.
-        depends |= {"projection": asdict(config.projection.search)} if config.manifold.kind == "gan" else {}
+        search = {"projection": asdict(_decisive_search(config.projection))}
+        depends |= search if config.manifold.kind == "gan" else {}
     return stage_id(
         "classifier",
         features=features_id(key).digest,
