@@ -13,7 +13,7 @@ from homefold.evaluation.selection import change_settings, parse_setting
 from homefold.evaluation.stage_store import StageId
 from homefold.methods.base import Method, MethodInfo, TaskKey, TrainedMethod, TrainingTask
 
-__all__ = ["ConfiguredMethod", "configured", "split_settings"]
+__all__ = ["ConfiguredMethod", "configured", "split_settings", "without_changes"]
 
 _COMMA = re.compile(r",(?![^\[]*\])")  # a comma, but not one inside a list in brackets
 _NUMBERS = re.compile(r"[-+.\deE]+(/[-+.\deE]+)+")
@@ -78,6 +78,16 @@ class ConfiguredMethod(Method):
 def configured(method: Method, changes: tuple[str, ...]) -> Method:
     """`method` under these changes to the common settings; itself where there are none."""
     return ConfiguredMethod(method, changes) if changes else method
+
+
+def without_changes(method: Method) -> Method:
+    """The method itself, whatever common settings are changed for it.
+
+    >>> from homefold.methods import find_method
+    >>> without_changes(find_method("vae:projection.steps=100")) == find_method("vae")
+    True
+    """
+    return without_changes(method.method) if isinstance(method, ConfiguredMethod) else method
 
 
 def split_settings(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

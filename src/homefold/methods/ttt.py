@@ -16,6 +16,7 @@ from homefold.errors import ConfigError
 from homefold.evaluation.stage_store import Stage, StageId, stage_id
 from homefold.features import extract_features
 from homefold.methods.base import MethodInfo, TaskKey, TestTimeMethod, TrainedMethod, TrainingTask
+from homefold.methods.configured import without_changes
 from homefold.methods.learner_method import TrainedLearner, tunable
 from homefold.methods.per_image import PerImage
 from homefold.methods.rotation import QUARTER_TURNS, Rotation, RotationLearner, rotation_loss
@@ -71,7 +72,7 @@ class TestTimeTraining(TestTimeMethod):
 
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
         stages = self.base.planned_stages(key)
-        return stages if isinstance(self.base, Rotation) else (*stages, _head_id(stages, key))
+        return stages if isinstance(without_changes(self.base), Rotation) else (*stages, _head_id(stages, key))
 
     def wrap(self, trained: TrainedMethod, task: TrainingTask) -> TrainedMethod:
         return _SelfTaught(self, trained, task)

@@ -62,7 +62,8 @@ def test_ttt_takes_the_head_that_was_trained_along(finished, scan):
     ttt = base.wrapped_by("ttt")
     assert ttt._head is base.trained.learner.rotation_head
     assert ttt.stages == base.trained.stages
-    assert find_method("ttt").planned_stages(base.task.key) == base.method.planned_stages(base.task.key)
+    for method in ("ttt", "ttt+rotation:features.epochs=5"):
+        assert find_method(method).planned_stages(base.task.key) == base.method.planned_stages(base.task.key)
 
 
 def test_for_any_other_method_a_head_is_trained_as_a_stage(finished):
