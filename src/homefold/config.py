@@ -210,7 +210,8 @@ def _read_value(hint: Any, value: Any, name: str) -> Any:
         inner = typing.get_args(hint)[0]
         return tuple(_read_value(inner, item, name) for item in value)
     if origin in (typing.Union, types.UnionType):
-        if value is None and type(None) in typing.get_args(hint):
+        # As the settings' own words and the command line spell it.
+        if value in (None, "none", "None") and type(None) in typing.get_args(hint):
             return None
         inner = next(item for item in typing.get_args(hint) if item is not type(None))
         return _read_value(inner, value, name)

@@ -36,6 +36,16 @@ def test_settings_are_read_and_checked():
         parse_settings("features.epochs")
 
 
+def test_none_is_no_value_where_there_may_be_none():
+    given = with_settings(CONFIG, "projection.trust_below=1 manifold.epochs=7")
+    for none in ("none", "None", "null"):
+        taken_back = with_settings(given, f"projection.trust_below={none} manifold.epochs={none}")
+        assert (taken_back.projection.trust_below, taken_back.manifold.epochs) == (None, None)
+    with pytest.raises(ConfigError, match="blend must be of type float; got 'none'"):
+        with_settings(CONFIG, "projection.blend=none")
+    assert with_settings(CONFIG, "features.weights=none").features.weights == "none"
+
+
 def test_three_learning_rates_unless_candidates_are_given():
     rates = [item.config.features.learning_rate for item in candidates_for(CONFIG, "leave-one-source-out", ())]
     assert rates == pytest.approx([0.05, 0.05 / 3, 0.15], rel=1e-5)

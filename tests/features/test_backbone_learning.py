@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -218,9 +219,11 @@ def test_a_starting_point_comes_back_from_a_checkpoint():
     ("settings", "words"),
     [
         ({"backbone_rate": -0.1}, "backbone_rate must not be negative"),
+        ({"backbone_rate": math.inf}, "backbone_rate must be a finite number; got inf"),
         ({"layer_decay": 0.0}, "layer_decay is a factor above 0 and at most 1; got 0.0"),
         ({"layer_decay": 1.5}, "layer_decay is a factor above 0 and at most 1; got 1.5"),
         ({"pretrained_pull": -1.0}, "pretrained_pull must not be negative"),
+        ({"pretrained_pull": math.inf}, "pretrained_pull must be a finite number; got inf"),
         ({"frozen_blocks": -1}, "frozen_blocks must not be negative"),
     ],
 )

@@ -214,6 +214,7 @@ def test_an_output_that_is_no_map_is_refused():
     [
         ({"mix_style_probability": 1.5}, "mix_style_probability is a probability, 0 to 1; got 1.5"),
         ({"mix_style_alpha": 0.0}, "mix_style_alpha must be positive; got 0.0"),
+        ({"mix_style_layers": ("a", "b", "a")}, "mix_style_layers names a more than once; name every block once"),
     ],
 )
 def test_settings_out_of_range_are_refused(settings, words):

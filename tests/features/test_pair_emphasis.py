@@ -137,9 +137,11 @@ def test_domains_must_be_given_where_they_matter():
 
 
 @pytest.mark.parametrize("name", ["cross_domain_weight", "hard_pairs"])
-def test_negative_settings_are_refused(name):
+def test_settings_out_of_range_are_refused(name):
     with pytest.raises(ConfigError, match=f"{name} must not be negative; got -1.0"):
         FeatureConfig(**{name: -1.0})
+    with pytest.raises(ConfigError, match=f"{name} must be a finite number; got inf"):
+        FeatureConfig(**{name: float("inf")})
 
 
 def test_training_follows_the_settings(few_digits, quick_config):

@@ -174,10 +174,12 @@ class TestMmdAae:
 
 
 @pytest.mark.parametrize("method", [MmdAae, Mmld])
-def test_a_game_is_learned_at_a_lower_rate(method):
+def test_a_game_is_learned_at_a_lower_rate_but_not_at_none(method):
     (group,) = method(rate=0.3).learner(_net(), TASK).parameter_groups()
     (as_deep_all,) = method(**method.null).learner(_net(), TASK).parameter_groups()
     assert (group.rate, as_deep_all.rate) == (0.3, 1.0)
+    with pytest.raises(ConfigError, match=rf"rate of {method.about.name} must be positive, such as 0\.2"):
+        method(rate=0.0)
     assert len(group.parameters) == len(list(method().learner(_net(), TASK).parameters()))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -137,6 +138,12 @@ class FeatureConfig:
         for name in not_negative:
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
+        for name in ("backbone_rate", "pretrained_pull", "cross_domain_weight", "hard_pairs"):
+            if math.isinf(getattr(self, name)):
+                raise ConfigError(f"{name} must be a finite number; got {getattr(self, name)}.")
+        twice = [name for name in self.mix_style_layers if self.mix_style_layers.count(name) > 1]
+        if twice:
+            raise ConfigError(f"mix_style_layers names {twice[0]} more than once; name every block once.")
         if self.batch_size < 2:
             raise ConfigError("batch_size must be at least 2: L_A compares pairs.")
         if self.feature_dim < 0:

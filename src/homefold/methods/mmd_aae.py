@@ -68,6 +68,8 @@ class MmdAae(LearnerMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not self.rate:
+            raise ConfigError("rate of mmd-aae must be positive, such as 0.2: with 0 nothing is learned.")
         if not self.bandwidths or not all(0 < sigma < math.inf for sigma in self.bandwidths):
             raise ConfigError(f"bandwidths of mmd-aae must be positive numbers; got {self.bandwidths}.")
 

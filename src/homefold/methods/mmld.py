@@ -65,6 +65,8 @@ class Mmld(LearnerMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not self.rate:
+            raise ConfigError("rate of mmld must be positive, such as 0.2: with 0 nothing is learned.")
         if self.every < 1:
             raise ConfigError(f"every of mmld counts epochs, from 1; got {self.every}.")
 
