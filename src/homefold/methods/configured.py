@@ -24,6 +24,8 @@ _DECIDED_FOR_ALL = {
     "features.select": "--selection",
     "preprocessing.image_size": "--set",
     "preprocessing.resize": "--set",
+    "preprocessing.normalisation": "--set",
+    "features.held_out": "--set",
 }
 
 
@@ -43,7 +45,10 @@ class ConfiguredMethod(Method):
     changes: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        for name in self._values():
+        names = [_parsed(change)[0] for change in self.changes]
+        for name in names:
+            if names.count(name) > 1:
+                raise ConfigError(f"{name} is set more than once for {self.method.info.name}; give it one value.")
             if name in _DECIDED_FOR_ALL:
                 raise ConfigError(
                     f"{name} cannot be set for {self.method.info.name} alone; set it for all methods by "

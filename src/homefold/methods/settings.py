@@ -56,7 +56,7 @@ def with_settings(method: Method, text: str) -> Method:
             f"{name} has no settings of its own; what it trains with is changed by --set, or for it alone by a dotted "
             f"name, as in {name}:features.epochs=60."
         )
-    values = {}
+    values: dict[str, Any] = {}
     for part in text.split(","):
         key, equals, value = part.partition("=")
         if not equals or key not in known:
@@ -64,6 +64,8 @@ def with_settings(method: Method, text: str) -> Method:
                 f"{name} has no setting {part!r}; write NAME=VALUE with a name among {', '.join(known)}, as in "
                 f"{name}:{next(iter(known))}={_written(next(iter(known.values())))}."
             )
+        if key in values:
+            raise ConfigError(f"{key} is set more than once for {name}; give it one value.")
         values[key] = _parsed(name, key, value, known[key])
     return replace(method, **values)  # type: ignore[type-var]
 
