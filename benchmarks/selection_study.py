@@ -6,14 +6,15 @@
 
 A recipe is a method with its settings (`without-projection:features.learning_rate=0.1`). For a target t its score is
 the mean accuracy on each source s after training without s and t: nothing of t is looked at. Beside it stands the
-accuracy on held-out source images. What each chooses, and its rank correlation with the accuracy on t, is printed.
+accuracy on held-out source images. What each chooses, and its rank correlation with the accuracy on t, is printed, for
+every backbone, preset, selection rule and seed by itself.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -24,32 +25,45 @@ from scipy.stats import spearmanr
 
 from homefold.report.runs import Run, read_runs
 
-Scores = dict[str, dict[str, float]]
+Scores = dict[str, dict[str, dict[str, float]]]
+"""By what the runs have in common (see `under`), by target and by recipe."""
 
 
-def left_out_scores(pairs: list[Run]) -> Scores:
-    """By target and recipe: the mean accuracy on each source of what was trained without it and the target."""
-    domains = {run.target for run in pairs}
-    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+def under(run: Run) -> str:
+    """What runs must share for one to foretell another: data, network, settings, selection rule and seed."""
+    parts = (run.dataset, run.backbone, run.preset, run.changes, run.selection, f"seed {run.seed}")
+    return ", ".join(part for part in parts if part)
+
+
+def left_out_scores(pairs: Sequence[Run]) -> Scores:
+    """The mean accuracy on each source of what was trained without it and the target, where every source has judged."""
+    domains: dict[str, set[str]] = defaultdict(set)
     for run in pairs:
-        if run.accuracy is None:
+        domains[run.dataset] |= {run.target, *run.facts["sources"]}
+    judged: dict[tuple[str, str, str], dict[str, float]] = defaultdict(dict)
+    wanted: dict[tuple[str, str, str], set[str]] = {}
+    for run in pairs:
+        others = domains[run.dataset] - {run.target, *run.facts["sources"]}
+        # None or several where the records name fewer domains than the dataset has, or train without more than two.
+        if run.accuracy is None or len(others) != 1:
             continue
-        (other,) = domains - set(run.facts["sources"]) - {run.target}
-        found[other][run.method].append(run.accuracy)
-    judges = len(domains) - 1
-    return {
-        target: {recipe: mean(values) for recipe, values in rows.items() if len(values) % judges == 0}
-        for target, rows in found.items()
-    }
+        key = (under(run), *others, run.method)
+        judged[key][run.target] = run.accuracy
+        wanted[key] = domains[run.dataset] - others
+    found: Scores = defaultdict(lambda: defaultdict(dict))
+    for (setting, target, recipe), by_judge in judged.items():
+        if by_judge.keys() == wanted[setting, target, recipe]:
+            found[setting][target][recipe] = mean(by_judge.values())
+    return found
 
 
-def by_target(runs: list[Run], value: Any) -> Scores:
-    """By target and recipe the mean of a value over seeds."""
-    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+def by_target(runs: Sequence[Run], value: Callable[[Run], float | None]) -> Scores:
+    """A value of each run that ended well."""
+    found: Scores = defaultdict(lambda: defaultdict(dict))
     for run in runs:
-        if run.accuracy is not None and value(run) is not None:
-            found[run.target][run.method].append(value(run))
-    return {target: {recipe: mean(values) for recipe, values in rows.items()} for target, rows in found.items()}
+        if run.accuracy is not None and (measured := value(run)) is not None:
+            found[under(run)][run.target][run.method] = measured
+    return found
 
 
 def held_out_accuracy(run: Run) -> float | None:
@@ -91,13 +105,17 @@ def main(argv: Sequence[str] | None = None) -> None:
         "source-validation": by_target(runs, held_out_accuracy),
     }
     rows = [
-        study(target, truth[target], found[target], name)
+        {**study(target, accuracies, found[setting][target], name), "under": setting}
         for name, found in scores.items()
-        for target in truth
-        if len(set(found.get(target, {})) & set(truth[target])) > 1
+        for setting, targets in truth.items()
+        for target, accuracies in targets.items()
+        if len(found.get(setting, {}).get(target, {}).keys() & accuracies.keys()) > 1
     ]
     if not rows:
-        raise SystemExit("no recipe stands in both records; run the same methods in both.")
+        raise SystemExit(
+            "no two recipes stand in both records under the same settings and seed, judged by every source; run the "
+            "same methods in both, leave-two-out without --targets."
+        )
     print_table("Which recipe is chosen", rows)
     facts = surroundings(torch.device("cpu"))
     write_result(arguments.out, facts, rows, accuracy=truth, scores=scores)

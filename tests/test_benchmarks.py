@@ -86,49 +86,76 @@ def test_scaling_answers_its_questions_with_a_plot_each(benchmark, tmp_path):
     ]
 
 
-def test_selection_is_judged_by_what_it_would_have_chosen(benchmark, tmp_path):
-    domains = ("a", "b", "c", "d")
+DOMAINS = ("a", "b", "c", "d")
+
+
+def study_line(recipe: int, target: str, other: str = "", *, accuracy: float | None = None, **more: object) -> dict:
+    """A record of training without `target`, and without `other` where it is given."""
     # Recipe 1 is better wherever `d` is not what is tested; there recipe 2 is.
-    accuracy = {(1, "d"): 0.2, (2, "d"): 0.9}
+    usual = {(1, "d"): 0.2, (2, "d"): 0.9}.get((recipe, target), 0.5 + 0.1 / recipe)
+    sources = [name for name in DOMAINS if name not in (target, other)]
+    return {
+        "dataset": "made up",
+        "target": target,
+        "method": f"recipe {recipe}",
+        "protocol": "leave-two-domains-out" if other else "leave-one-domain-out",
+        "seed": 0,
+        "status": "finished",
+        "accuracy": usual if accuracy is None else accuracy,
+        "facts": {
+            "sources": sources,
+            "source": "+".join(sources),
+            "classifier": {"held_out_accuracy": 0.9 + recipe / 100},
+        },
+        **more,
+    }
 
-    def line(recipe: int, target: str, sources: list[str], protocol: str) -> dict:
-        return {
-            "dataset": "made up",
-            "target": target,
-            "method": f"recipe {recipe}",
-            "protocol": protocol,
-            "seed": 0,
-            "status": "finished",
-            "accuracy": accuracy.get((recipe, target), 0.5 + 0.1 / recipe),
-            "facts": {
-                "sources": sources,
-                "source": "+".join(sources),
-                "classifier": {"held_out_accuracy": 0.9 + recipe / 100},
-            },
-        }
 
-    pairs, runs = tmp_path / "pairs.jsonl", tmp_path / "runs.jsonl"
-    left_two = [
-        line(recipe, target, [name for name in domains if name not in (target, other)], "leave-two-domains-out")
-        for recipe in (1, 2)
-        for target in domains
-        for other in domains
-        if other != target
-    ]
-    left_one = [
-        line(recipe, target, [name for name in domains if name != target], "leave-one-domain-out")
-        for recipe in (1, 2)
-        for target in domains
-    ]
-    pairs.write_text("".join(json.dumps(item) + "\n" for item in left_two))
-    runs.write_text("".join(json.dumps(item) + "\n" for item in left_one))
-    benchmark("selection_study").main([str(pairs), str(runs), "--out", str(tmp_path / "r.json")])
-    rows = {(row["target"], row["selection"]): row for row in result(tmp_path / "r.json")["rows"]}
+def selection_study(benchmark, folder: Path, left_two: list[dict], left_one: list[dict]) -> dict:
+    for name, lines in (("pairs", left_two), ("runs", left_one)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(item) + "\n" for item in lines))
+    paths = [str(folder / name) for name in ("pairs.jsonl", "runs.jsonl")]
+    benchmark("selection_study").main([*paths, "--out", str(folder / "r.json")])
+    return result(folder / "r.json")
+
+
+def pairs_of(recipe: int, targets: tuple[str, ...] = DOMAINS, **more: object) -> list[dict]:
+    return [study_line(recipe, target, other, **more) for target in targets for other in DOMAINS if other != target]
+
+
+def test_selection_is_judged_by_what_it_would_have_chosen(benchmark, tmp_path):
+    left_one = [study_line(recipe, target) for recipe in (1, 2) for target in DOMAINS]
+    found = selection_study(benchmark, tmp_path, [*pairs_of(1), *pairs_of(2)], left_one)
+    rows = {(row["target"], row["selection"]): row for row in found["rows"]}
     # For d only a, b and c are asked, where recipe 1 is better; for a, what d says decides.
     assert rows["d", "leave-one-source-out"]["chosen"] == "recipe 1"
     assert rows["d", "leave-one-source-out"]["accuracy_of_chosen"] == 0.2
     assert rows["d", "leave-one-source-out"]["rank_correlation"] == pytest.approx(-1)
     assert rows["a", "leave-one-source-out"]["chosen"] == "recipe 2"
     assert rows["d", "source-validation"]["chosen"] == "recipe 2"
-    scores = json.loads((tmp_path / "r.json").read_text())["scores"]["leave-one-source-out"]
+    scores = found["scores"]["leave-one-source-out"]["made up, seed 0"]
     assert scores["a"]["recipe 1"] == pytest.approx((0.6 + 0.6 + 0.2) / 3)
+
+
+def test_selection_looks_only_at_recipes_that_every_source_has_judged(benchmark, tmp_path):
+    left_one = [study_line(recipe, target) for recipe in (1, 2) for target in DOMAINS]
+    # As with --targets d a b: c never judges, so that no score but that of c itself is whole.
+    left_two = [*pairs_of(1, ("d", "a", "b")), *pairs_of(2, ("d", "a", "b"))]
+    found = selection_study(benchmark, tmp_path, left_two, left_one)
+    assert {row["target"] for row in found["rows"] if row["selection"] == "leave-one-source-out"} == {"c"}
+    scores = found["scores"]["leave-one-source-out"]["made up, seed 0"]
+    assert scores == {"c": {"recipe 1": pytest.approx(1.4 / 3), "recipe 2": pytest.approx(2.0 / 3)}}
+
+
+@pytest.mark.parametrize("different", [{"backbone": "x"}, {"preset": "x"}, {"selection": "x"}, {"seed": 3}])
+def test_selection_never_mixes_runs_under_different_settings(benchmark, tmp_path, different):
+    left_one = [study_line(recipe, target) for recipe in (1, 2) for target in DOMAINS]
+    left_one += [{**line, **different, "accuracy": 1 - line["accuracy"]} for line in left_one]
+    left_two = [*pairs_of(1), *pairs_of(2), *pairs_of(1, accuracy=0.3, **different), *pairs_of(2, **different)]
+    found = selection_study(benchmark, tmp_path, left_two, left_one)
+    rows = [row for row in found["rows"] if (row["target"], row["selection"]) == ("d", "leave-one-source-out")]
+    assert [(row["chosen"], row["accuracy_of_chosen"]) for row in rows] == [
+        ("recipe 1", 0.2),
+        ("recipe 2", pytest.approx(0.1)),
+    ]
+    assert rows[0]["under"] != rows[1]["under"]
