@@ -76,7 +76,7 @@ def run(arguments: Sequence[str]) -> int:
     projection = chosen_projection(model.config.projection, options.projection_preset, options.projection, arguments)
     paths = find_images(options.images)
     with _open_output(options.out) as stream:
-        writer = _writer(options, stream, paths, model.class_names)
+        writer = _writer(options, stream, paths, model)
         # On a terminal the rows themselves show the progress, and a bar would be drawn over them.
         reporter = SilentReporter() if stream.isatty() else RichReporter()
         bad = _predict_all(model, paths, options, projection, writer, reporter)
@@ -105,12 +105,12 @@ def _open_output(out: Path | None) -> Iterator[TextIO]:
         yield file
 
 
-def _writer(options: PredictOptions, stream: TextIO, paths: Sequence[Path], class_names: Sequence[str]) -> AnswerWriter:
+def _writer(options: PredictOptions, stream: TextIO, paths: Sequence[Path], model: Homefold) -> AnswerWriter:
     if options.json:
         return JsonLinesWriter(stream)
     if options.csv:
-        return CsvWriter(stream, class_names)
-    return TableWriter(stream, paths, class_names, abstains=options.abstain_above is not None)
+        return CsvWriter(stream, model.class_names, mixture=model.config.manifold.per != "all")
+    return TableWriter(stream, paths, model.class_names, abstains=options.abstain_above is not None)
 
 
 def _predict_all(
