@@ -244,6 +244,17 @@ def test_processes_are_used_where_they_pay_or_are_asked_for(monkeypatch, setting
             assert second is None, "one call at a time"
 
 
+@pytest.mark.parametrize(
+    ("together", "expected"), [(None, 12), ("1", 12), ("4", 3), ("5", 2), ("64", 1), ("0", 12), ("many", 12)]
+)
+def test_processes_that_torchrun_started_share_the_cores(monkeypatch, together, expected):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(12)), raising=False)
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    if together is not None:
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", together)
+    assert decoder_choice.allowed_cores() == expected
+
+
 def test_a_number_of_workers_means_threads(tmp_path, by_processes):
     _decoded(_files(tmp_path), 2)
     assert by_processes.pool is None

@@ -50,7 +50,8 @@ def borrowed_decoders(n: int) -> Iterator[DecoderPool | None]:
 
     With `HOMEFOLD_DECODERS=auto`, the default, they are used from four cores on: started for 512 images in one call,
     and asked for 64 while they run. `threads` never uses them, `processes` always. They are as many as this process may
-    use cores, 32 at most. A second call at the same time uses threads.
+    use cores, 32 at most; processes that torchrun started on one machine divide its cores. A second call at the same
+    time uses threads.
     """
     wanted, shared = _wanted(), _shared
     if wanted == "threads" or n < 1 or not _possible() or not shared.lock.acquire(blocking=False):
@@ -79,10 +80,10 @@ def in_files(sources: Sequence[ImageSource]) -> TypeGuard[Sequence[FileImage | A
 
 
 def allowed_cores() -> int:
-    """The cores that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """The cores that this process may run on, or its part of them where torchrun started several here."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    together = os.environ.get("LOCAL_WORLD_SIZE", "")
+    return max(1, cores // max(1, int(together))) if together.isdecimal() else cores
 
 
 def _wanted() -> str:
