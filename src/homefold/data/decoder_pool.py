@@ -8,12 +8,14 @@ clear away.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import pickle
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 from collections import deque
 from collections.abc import Sequence
@@ -59,6 +61,7 @@ class DecoderPool:
         self._wanted, self._idle_seconds = processes, idle_seconds
         self._decoders: list[_Decoder] = []
         self._warned = False
+        self._reaper: threading.Thread | None = None
         self.closed = False
 
     def __enter__(self) -> Self:
@@ -76,12 +79,16 @@ class DecoderPool:
         """Start the processes that are missing, but none in place of one that crashed; returns how many there are."""
         for decoder in [decoder for decoder in self._decoders if decoder.process.poll() is not None]:
             self._remove(decoder)
+        known = len(self._decoders)
         while not self.closed and len(self._decoders) < self._wanted:
             try:
                 self._decoders.append(_Decoder(self._idle_seconds))
             except OSError as error:
                 self._wanted = len(self._decoders)
                 self._warn(f"no more decoder processes can be started ({error.strerror or error})")
+        if begun := [decoder.process for decoder in self._decoders[known:]]:
+            self._reaper = threading.Thread(target=_reap, args=(begun,), name="homefold-reaper", daemon=True)
+            self._reaper.start()
         return len(self._decoders)
 
     def close(self) -> None:
@@ -320,6 +327,17 @@ def _start(memory: int, answers: int, idle_seconds: float) -> subprocess.Popen[b
         # Ctrl-C is for the process that started it, which ends it.
         process_group=0,
     )
+
+
+def _reap(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """See each process to its end, so that none that ended of its own accord stays as a zombie."""
+    if not hasattr(os, "waitid"):
+        return
+    for process in processes:
+        # Leaves it to be asked for its exit code, so that others may ask meanwhile; they may have been first.
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        process.poll()
 
 
 def _nameless_file() -> int:
