@@ -154,7 +154,7 @@ def test_one_training_serves_all_that_can_share_it(tiny, tiny_digits, trainings)
     run_bench(tiny(methods=methods, settings=(*options.settings, "projection.steps=20")), dataset=tiny_digits)
     assert trainings.take() == {}, "an inference setting retrains nothing"
     run_bench(tiny(methods=methods, settings=(*options.settings, "manifold.kl_weight=0.01")), dataset=tiny_digits)
-    assert trainings.take() == {"fit_manifold": 3}
+    assert trainings.take() == {"fit_manifold": 2}, "1-NN does not follow it"
     assert len({record.run for record in finished_runs(options.out).values()}) == 20
 
 
