@@ -15,17 +15,26 @@ from homefold.demo import run_demo
 from homefold.evaluation import read_records
 
 QUICK = {
-    "features__epochs": 3,
+    "features__epochs": 5,
+    "features__batch_size": 64,
     "features__feature_dim": 32,
     "manifold__epochs": 20,
     "manifold__latent_dim": 8,
 }
 
 
+def every(step: int):
+    """A part of the embedded digits."""
+    digits = load_digits_mini()
+    return digits.subset(np.arange(0, len(digits), step))
+
+
 @pytest.fixture(scope="module")
 def result(tmp_path_factory):
     out = tmp_path_factory.mktemp("demo")
-    return out, run_demo(out, target="print", device="cpu", config=preset_config("small", **QUICK))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo_module, "load_digits_mini", lambda: every(2))
+        return out, run_demo(out, target="print", device="cpu", config=preset_config("small", **QUICK))
 
 
 def test_the_table_has_the_four_rows_and_they_are_above_chance(result):
@@ -37,7 +46,7 @@ def test_the_table_has_the_four_rows_and_they_are_above_chance(result):
         "full method",
     ]
     assert all(row["accuracy"] > 0.2 for row in summary["table"])
-    assert summary["images"] == 870
+    assert summary["images"] == 435
     assert any("homefold fit" in line for line in summary["next"])
 
 
@@ -45,12 +54,12 @@ def test_the_folder_holds_model_records_and_picture(result):
     out, summary = result
     model = Homefold.load(out / "model", device="cpu")
     assert set(model.source_domains) == {"scan", "photo", "street"}
-    accuracy = model.score(load_digits_mini().only("print"))
+    accuracy = model.score(every(2).only("print"))
     assert accuracy == pytest.approx(summary["table"][3]["accuracy"])
     records = read_records(out / "records.jsonl")
     assert [record.accuracy for record in records] == [row["accuracy"] for row in summary["table"]]
     assert {(record.target, record.protocol, record.images) for record in records} == {
-        ("print", "leave-one-domain-out", 870)
+        ("print", "leave-one-domain-out", 435)
     }
     assert json.loads((out / "summary.json").read_text())["table"] == summary["table"]
     with Image.open(out / "homecoming.png") as picture:
@@ -60,9 +69,10 @@ def test_the_folder_holds_model_records_and_picture(result):
 
 def test_training_never_sees_the_target(tmp_path, monkeypatch):
     """With the target's images blackened the trained model has the same bytes."""
-    digits = load_digits_mini()
-    digits = digits.subset(np.arange(0, len(digits), 4))
-    quick = preset_config("small", **{**QUICK, "features__epochs": 1, "manifold__epochs": 150})
+    digits = every(4)
+    quick = preset_config(
+        "small", **{**QUICK, "features__epochs": 1, "manifold__epochs": 60, "manifold__batch_size": 32}
+    )
     weights = []
     for name in ("real", "black"):
         images = digits.images.copy()

@@ -27,7 +27,7 @@ def test_own_features():
 
 def test_own_network(tmp_path):
     assert (
-        load("own_network").main(tmp_path / "model", preset_config("small", **{**QUICK, "features__epochs": 3})) > 0.2
+        load("own_network").main(tmp_path / "model", preset_config("small", **{**QUICK, "features__epochs": 6})) > 0.2
     )
 
 
