@@ -181,18 +181,7 @@ class Homefold:
             if head is not None:
                 h = extract_features(net, dataset.images, self.device, space="backbone")
                 pooled = h[train], h[held_out]
-            style = None
-            if config.style.blocks:
-                style = fit_style(
-                    config.style,
-                    net,
-                    dataset.images,
-                    train,
-                    held_out,
-                    seed=config.seed,
-                    device=self.device,
-                    reporter=self.reporter,
-                )
+            style = self._fit_style(net, dataset, train, held_out)
             model = fit_feature_model(
                 z[train],
                 y[train],
@@ -225,6 +214,23 @@ class Homefold:
         if style is not None:
             self._reports["style"] = style.reports()
         return self
+
+    def _fit_style(
+        self, net: FeatureNet, dataset: DomainDataset, train: np.ndarray, held_out: np.ndarray
+    ) -> StyleModel | None:
+        """The source styles, where the settings ask for them."""
+        if not self.config.style.blocks:
+            return None
+        return fit_style(
+            self.config.style,
+            net,
+            dataset.images,
+            train,
+            held_out,
+            seed=self.config.seed,
+            device=self.device,
+            reporter=self.reporter,
+        )
 
     def _set_style(self, style: StyleModel | None) -> None:
         """Keep the source styles, and the network in which an image's style is brought to them."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from homefold.errors import ConfigError
 from homefold.features.backbones import DigitsNet, WideResNet
 
-__all__ = ["Block", "backbone_blocks", "inner_blocks"]
+__all__ = ["Block", "backbone_blocks", "inner_blocks", "last_modules"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +53,24 @@ def backbone_blocks(backbone: nn.Module) -> tuple[Block, ...]:
         return (Block("backbone", (backbone,), loose),)
     first = blocks[0]
     return (Block(first.name, first.modules, (*first.parameters, *loose)), *blocks[1:])
+
+
+def last_modules(backbone: nn.Module, names: Sequence[str], setting: str) -> list[nn.Module]:
+    """The last module of each block called so, whose output is the block's; an unknown name gets a sentence.
+
+    Args:
+        backbone: any network.
+        names: of its blocks.
+        setting: what asks for them, to stand at the beginning of the sentence.
+    """
+    blocks = {block.name: block for block in backbone_blocks(backbone)}
+    unknown = [name for name in names if name not in blocks]
+    if unknown:
+        raise ConfigError(
+            f"{setting} names {', '.join(unknown)}, which a {type(backbone).__name__} does not have; its blocks are "
+            f"{', '.join(blocks)}."
+        )
+    return [blocks[name].modules[-1] for name in names]
 
 
 def inner_blocks(blocks: Sequence[Block]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from homefold.errors import ConfigError
-from homefold.features.blocks import backbone_blocks, inner_blocks
+from homefold.features.blocks import backbone_blocks, inner_blocks, last_modules
 from homefold.features.config import FeatureConfig
 from homefold.features.network import FeatureNet
 
@@ -114,11 +114,4 @@ def mixed_styles(config: FeatureConfig, net: FeatureNet, device: torch.device) -
 
 def mixing_modules(backbone: nn.Module, names: Sequence[str]) -> list[nn.Module]:
     """The modules after which styles are mixed: the last of each named block; without names, of two early blocks."""
-    blocks = {block.name: block for block in backbone_blocks(backbone)}
-    unknown = [name for name in names if name not in blocks]
-    if unknown:
-        raise ConfigError(
-            f"mix_style_layers names {', '.join(unknown)}, which a {type(backbone).__name__} does not have; its blocks "
-            f"are {', '.join(blocks)}."
-        )
-    return [blocks[name].modules[-1] for name in names or inner_blocks(tuple(blocks.values()))]
+    return last_modules(backbone, names or inner_blocks(backbone_blocks(backbone)), "mix_style_layers")

@@ -14,7 +14,7 @@ from torch import nn
 
 from homefold.errors import ConfigError, ModelFileError
 from homefold.features.batches import ImageStore
-from homefold.features.blocks import backbone_blocks
+from homefold.features.blocks import backbone_blocks, last_modules
 from homefold.features.extraction import image_tile
 from homefold.features.network import FeatureNet
 from homefold.manifold import Manifold, ManifoldConfig, ManifoldReport, build_manifold, fit_manifold
@@ -33,20 +33,14 @@ _LEAST_HEIGHT = 0.25
 
 def style_modules(backbone: nn.Module, names: Sequence[str]) -> list[nn.Module]:
     """The last module of each named block, in their order."""
-    blocks = {block.name: block for block in backbone_blocks(backbone)}
-    unknown = [name for name in names if name not in blocks]
-    if unknown:
-        raise ConfigError(
-            f"blocks of style names {', '.join(unknown)}, which a {type(backbone).__name__} does not have; its blocks "
-            f"are {', '.join(blocks)}."
-        )
-    passed = [name for name in blocks if name in names]
+    modules = last_modules(backbone, names, "blocks of style")
+    passed = [block.name for block in backbone_blocks(backbone) if block.name in names]
     if passed != list(names):
         raise ConfigError(
             f"blocks of style must stand in the order in which an image passes them, {' '.join(passed)}; got "
             f"{' '.join(names)}."
         )
-    return [blocks[name].modules[-1] for name in names]
+    return modules
 
 
 def _require_map(name: str, output: torch.Tensor) -> None:
