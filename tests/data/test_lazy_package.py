@@ -40,7 +40,7 @@ def test_a_name_that_does_not_exist_is_an_attribute_error():
         homefold.data.load_imagse  # noqa: B018
 
 
-@pytest.mark.parametrize("first", ["registry", "digits_few_shot", "verify"])
+@pytest.mark.parametrize("first", ["registry", "digits_dg", "digits_few_shot", "pacs", "cifar10_c", "verify"])
 def test_all_built_in_datasets_are_known_whichever_file_is_imported_first(first):
     names = _says(
         f"import homefold.data.{first}; from homefold.data import list_datasets; "

@@ -27,24 +27,16 @@ def test_a_benchmark_shares_stage_1_with_and_without_styles(task_for, few_digits
     }
 
 
-@pytest.mark.parametrize(
-    ("method", "setting"),
-    [
-        ("deep-all", "projection.views=4"),
-        ("deep-all", "style.blocks=block1,style.manifold=mean"),
-        ("class-means+deep-all", "projection.views=4"),
-        ("1-nn+without-projection", "style.blocks=block1,style.manifold=mean"),
-        ("t3a+deep-all", "projection.views=4"),
-    ],
-)
-def test_controls_see_a_target_as_they_are_told_to(method, setting, task_for, few_digits):
+@pytest.mark.parametrize("setting", ["projection.views=4", "style.blocks=block1,style.manifold=mean"])
+def test_controls_see_a_target_as_they_are_told_to(setting, task_for, few_digits):
     images = ImageSet(few_digits.images[:40], "some")
-    answers = []
-    for name in (method, f"{method}:{setting}"):
-        found = find_method(name)
-        trained = found.train(task_for(found, features__epochs=1))
-        answers.append(trained.answer(images).features)
-    assert not np.allclose(answers[0].numpy(), answers[1].numpy(), atol=1e-3)
+    for method in ("deep-all", "class-means+deep-all", "1-nn+without-projection", "t3a+deep-all"):
+        answers = []
+        for name in (method, f"{method}:{setting}"):
+            found = find_method(name)
+            trained = found.train(task_for(found, features__epochs=1))
+            answers.append(trained.answer(images).features)
+        assert not np.allclose(answers[0].numpy(), answers[1].numpy(), atol=1e-3), method
 
 
 @pytest.mark.parametrize(
