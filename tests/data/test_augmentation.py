@@ -29,7 +29,9 @@ from homefold.errors import ConfigError, DataError
 from homefold.seeding import generator
 
 OFF = augmentation_preset("none")
-EVERYTHING = replace(augmentation_preset("paper"), fourier_mix_probability=0.5)
+EVERYTHING = replace(
+    augmentation_preset("paper"), fourier_mix_probability=0.5, texture_probability=0.5, texture_passes=3
+)
 SIZES = st.integers(1, 40)
 SEEDS = st.integers(0, 2**16)
 
@@ -94,6 +96,9 @@ class TestSettings:
             ("blur_probability", 1.5),
             ("fourier_mix_probability", 1.5),
             ("fourier_mix_strength", 1.5),
+            ("texture_probability", 1.5),
+            ("texture_passes", 0),
+            ("texture_passes", 2.0),
             ("hue", 0.51),
             ("crop_min_area", 0),
             ("crop_min_area", 1.1),
@@ -119,6 +124,7 @@ class TestSettings:
             {"blur_probability": 0.1},
             {"noise_sigma": 0.1},
             {"fourier_mix_probability": 0.1},
+            {"texture_probability": 0.1},
         ],
     )
     def test_any_operation_switched_on_does_something(self, changes: dict[str, float]) -> None:
@@ -513,6 +519,7 @@ class TestProbabilities:
             "grey_probability",
             "blur_probability",
             "fourier_mix_probability",
+            "texture_probability",
         ],
     )
     @pytest.mark.parametrize("probability", [0.5, 0.1, 1.0])

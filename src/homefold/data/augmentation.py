@@ -1,7 +1,8 @@
 """Augmentation of a whole batch on its device, each sample with its own random parameters.
 
 The order is fixed: Fourier amplitude mixing, crop and flip, brightness, contrast, grey or saturation, hue, blur,
-noise, clamp to [0, 1]. Grey stands where saturation does because neither saturation nor hue changes a grey image.
+random filters, noise, clamp to [0, 1]. Grey stands where saturation does because neither saturation nor hue changes a
+grey image.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from homefold.data.random_texture import NUMBERS, filter_repeatedly, random_filters
 from homefold.errors import ConfigError, DataError
 
 __all__ = [
@@ -96,6 +98,10 @@ class AugmentationConfig:
     """How often an image's Fourier amplitudes (its style) are mixed with another image's of the batch."""
     fourier_mix_strength: float = 1.0
     """The other image's share in the amplitudes is drawn from 0 to this; at most 1."""
+    texture_probability: float = 0.0
+    """How often an image passes through a random filter of its own: new texture and colours, the same shapes."""
+    texture_passes: int = 3
+    """The image passes through its filter once to so many times; each pass costs time."""
 
     def __post_init__(self) -> None:
         for name in (
@@ -104,6 +110,7 @@ class AugmentationConfig:
             "grey_probability",
             "blur_probability",
             "fourier_mix_probability",
+            "texture_probability",
         ):
             self._require(name, 0, 1, "it is a probability")
         for name in ("brightness", "contrast", "saturation", "noise_sigma"):
@@ -118,6 +125,9 @@ class AugmentationConfig:
             raise ConfigError(
                 f"blur_kernel_px is {self.blur_kernel_px!r}: a window needs a middle, so give an odd integer from 1."
             )
+
+        if type(self.texture_passes) is not int or self.texture_passes < 1:
+            raise ConfigError(f"texture_passes is {self.texture_passes!r}: it is a number of passes, from 1.")
 
     def _require(self, name: str, low: float, high: float, why: str, *, exclude_low: bool = False) -> None:
         value = getattr(self, name)
@@ -139,7 +149,13 @@ class AugmentationConfig:
     @property
     def does_nothing(self) -> bool:
         """Whether every operation is off."""
-        strengths = (self.flip_probability, self.grey_probability, self.blur_probability, self.noise_sigma)
+        strengths = (
+            self.flip_probability,
+            self.grey_probability,
+            self.blur_probability,
+            self.texture_probability,
+            self.noise_sigma,
+        )
         return self.crop_min_area == 1 and not self.jitters and not self.mixes and max(strengths) == 0
 
 
@@ -205,10 +221,15 @@ def draw_augmentation(
     """All the random numbers that a batch of `shape` needs, on the generator's device.
 
     Returns:
-        Uniform numbers `(parameters, n)`, and standard normal noise of the batch's shape or `None` where it is off.
+        Uniform numbers `(parameters, n)`, with those of random filters after the others' where they are on, and
+        standard normal noise of the batch's shape or `None` where it is off.
     """
     uniform = torch.rand((len(_DRAWS), shape[0]), generator=generator, device=generator.device)
     noise = torch.randn(shape, generator=generator, device=generator.device) if config.noise_sigma > 0 else None
+    if config.texture_probability > 0:
+        # Drawn last: what the others draw stays the same.
+        texture = torch.rand((2 + NUMBERS, shape[0]), generator=generator, device=generator.device)
+        uniform = torch.cat((uniform, texture))
     return uniform, noise
 
 
@@ -233,7 +254,7 @@ def apply_augmentation(
         rows = _rows_at_a_time(images)
         for start in range(0, len(images), rows):
             part = slice(start, start + rows)
-            result[part] = _apply(source[part].float(), plan.rows(part), config.noise_sigma)
+            result[part] = _apply(source[part].float(), plan.rows(part), config)
     return result
 
 
@@ -271,6 +292,8 @@ class _Plan(NamedTuple):
     blur_y: Tensor | None
     mix_partners: Tensor | None
     mix_ratio: Tensor | None
+    filters: Tensor | None
+    passes: Tensor | None
     noise: Tensor | None
 
     def rows(self, part: slice) -> _Plan:
@@ -280,7 +303,7 @@ class _Plan(NamedTuple):
 
 def _plan(shape: torch.Size, config: AugmentationConfig, uniform: Tensor, noise: Tensor | None) -> _Plan:
     height, width = shape[2:]
-    u = dict(zip(_DRAWS, uniform.unbind(), strict=True))
+    u = dict(zip(_DRAWS, uniform[: len(_DRAWS)].unbind(), strict=True))
     flips = u["flip"] < config.flip_probability if config.flip_probability > 0 else None
     sample_x = sample_y = blur_x = blur_y = mix_partners = mix_ratio = None
     if config.crop_min_area < 1:
@@ -292,12 +315,31 @@ def _plan(shape: torch.Size, config: AugmentationConfig, uniform: Tensor, noise:
     if config.mixes:
         mix_partners = u["mix_partner"].argsort()
         mix_ratio = config.fourier_mix_strength * u["mix_ratio"] * (u["mix"] < config.fourier_mix_probability)
-    return _Plan(sample_x, sample_y, flips, *_colour_factors(u, config), blur_x, blur_y, mix_partners, mix_ratio, noise)
+    filters, passes = _textures(uniform[len(_DRAWS) :], config)
+    return _Plan(
+        sample_x=sample_x,
+        sample_y=sample_y,
+        flips=flips,
+        **_colour_factors(u, config),
+        blur_x=blur_x,
+        blur_y=blur_y,
+        mix_partners=mix_partners,
+        mix_ratio=mix_ratio,
+        filters=filters,
+        passes=passes,
+        noise=noise,
+    )
 
 
-def _colour_factors(
-    u: Mapping[str, Tensor], config: AugmentationConfig
-) -> tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
+def _textures(uniform: Tensor, config: AugmentationConfig) -> tuple[Tensor | None, Tensor | None]:
+    """Each sample's filter and how often it passes through it; `None` where that is off."""
+    if config.texture_probability == 0:
+        return None, None
+    passes = 1 + (uniform[1] * config.texture_passes).long().clamp(max=config.texture_passes - 1)
+    return random_filters(uniform[2:]), passes * (uniform[0] < config.texture_probability)
+
+
+def _colour_factors(u: Mapping[str, Tensor], config: AugmentationConfig) -> dict[str, Tensor | None]:
     """Brightness, contrast, saturation and hue as `adjust_colour_` takes them; grey is saturation zero."""
     jittered = u["jitter"] < config.jitter_probability
 
@@ -312,7 +354,8 @@ def _colour_factors(
         coloured = (u["grey"] >= config.grey_probability).float()
         saturation = coloured if saturation is None else saturation * coloured
     hue = (u["hue"] * 2 - 1) * config.hue * jittered if config.hue > 0 and config.jitters else None
-    return factor("brightness", config.brightness), factor("contrast", config.contrast), saturation, hue
+    brightness, contrast = factor("brightness", config.brightness), factor("contrast", config.contrast)
+    return {"brightness": brightness, "contrast": contrast, "saturation": saturation, "hue": hue}
 
 
 def _crop_boxes(u: Mapping[str, Tensor], height: int, width: int, config: AugmentationConfig) -> Tensor:
@@ -329,7 +372,7 @@ def _crop_boxes(u: Mapping[str, Tensor], height: int, width: int, config: Augmen
     return torch.stack((top, left, box_height, box_width), dim=1)
 
 
-def _apply(images: Tensor, plan: _Plan, noise_sigma: float) -> Tensor:
+def _apply(images: Tensor, plan: _Plan, config: AugmentationConfig) -> Tensor:
     if plan.sample_x is not None and plan.sample_y is not None:
         images = _sample_bilinearly(images, plan.sample_x, plan.sample_y)
     elif plan.flips is not None:
@@ -339,8 +382,10 @@ def _apply(images: Tensor, plan: _Plan, noise_sigma: float) -> Tensor:
     images = adjust_colour_(images.contiguous(), plan.brightness, plan.contrast, plan.saturation, plan.hue)
     if plan.blur_x is not None and plan.blur_y is not None:
         images = _transform_axes(images, plan.blur_x, plan.blur_y)
+    if plan.filters is not None and plan.passes is not None:
+        images = filter_repeatedly(images, plan.filters, plan.passes, config.texture_passes)
     if plan.noise is not None:
-        images.add_(plan.noise, alpha=noise_sigma)
+        images.add_(plan.noise, alpha=config.noise_sigma)
     return images.clamp_(0, 1)
 
 
