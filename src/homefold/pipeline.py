@@ -34,6 +34,7 @@ from homefold.predictions import Predictions
 from homefold.processes import current_processes
 from homefold.progress import ProgressReporter, RichReporter, SilentReporter
 from homefold.projection import Projection, ProjectionConfig
+from homefold.rehearsal import rehearsed_features, require_rehearsable
 from homefold.style import StyleModel, fit_style, style_modules, styled_net
 
 __all__ = ["Homefold", "ImageData"]
@@ -152,12 +153,13 @@ class Homefold:
         """
         self.config.require_consistent()
         net = self._build_net(self._size, pretrained=True)
-        searched = net.backbone_dim if self._space == "backbone" else net.feature_dim
+        searched_dim = net.backbone_dim if self._space == "backbone" else net.feature_dim
         # All complain before any image is decoded.
         style_modules(net.backbone, self.config.style.blocks)
-        build_manifold(self.config.manifold, searched)
+        build_manifold(self.config.manifold, searched_dim)
         self.config.projection.require_manifold(self.config.manifold.per)
         dataset = self._source_dataset(data, labels, domains, holdout, skip_bad)
+        require_rehearsable(self.config.manifold, dataset)
         train, held_out = selection_split(dataset, self.config.features.held_out, self.config.seed)
         checkpoint = self._open_work_dir(work_dir, dataset) if work_dir is not None else None
         config = self.config
@@ -177,10 +179,21 @@ class Homefold:
             net = trained.net.requires_grad_(False)
             z = self._extract(net, dataset.images)
             y = torch.from_numpy(dataset.labels)
-            pooled, head = None, self._head(net)
+            searched, pooled, head = z, None, self._head(net)
             if head is not None:
-                h = extract_features(net, dataset.images, self.device, space="backbone")
-                pooled = h[train], h[held_out]
+                searched = extract_features(net, dataset.images, self.device, space="backbone")
+                pooled = searched[train], searched[held_out]
+            rehearsed = rehearsed_features(
+                config,
+                dataset,
+                searched,
+                train,
+                held_out,
+                build=lambda: self._build_net(self._size, pretrained=True),
+                device=self.device,
+                checkpoint=checkpoint,
+                reporter=self.reporter,
+            )
             style = self._fit_style(net, dataset, train, held_out)
             model = fit_feature_model(
                 z[train],
@@ -198,6 +211,7 @@ class Homefold:
                 reporter=self.reporter,
                 pooled=pooled,
                 head=head,
+                rehearsed=rehearsed,
             )
         self._net, self._model, self._domains = net, model, dataset.domain_names
         self._set_style(style)

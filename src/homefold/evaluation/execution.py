@@ -22,7 +22,7 @@ from homefold.evaluation.records import RunRecord, append_record, code_commit, h
 from homefold.evaluation.selection import Candidate, Choice, choose
 from homefold.evaluation.stage_store import StageStore
 from homefold.files import plain_json
-from homefold.methods import Answers, ImageSet, TaskKey, TrainedMethod, TrainingTask
+from homefold.methods import Answers, ImageSet, TrainedMethod, TrainingTask
 from homefold.progress import ProgressReporter, SilentReporter
 
 __all__ = ["Executor", "failed_record"]
@@ -121,7 +121,7 @@ class Executor:
         """A training on the images at `source`, which are copied out: nothing else can be reached from it."""
         few = adapt is not None and len(adapt) > 0
         return TrainingTask(
-            key=TaskKey(data.keys.of_labelled(source), config, data.keys.of_labelled(adapt) if few else ""),  # type: ignore[arg-type]
+            key=data.task_key(source, config, adapt),
             source=source_dataset(data.dataset, source),
             device=self.device,
             stages=self.store,

@@ -41,6 +41,17 @@ class BenchData:
     def __init__(self, dataset: DomainDataset) -> None:
         self.dataset, self.keys = dataset, DatasetKeys(dataset)
 
+    def task_key(self, source: np.ndarray, config: HomefoldConfig, adapt: np.ndarray | None = None) -> TaskKey:
+        """What identifies a training on the images at `source`, fine-tuned on those at `adapt` if there are any."""
+        tuned = self.keys.of_labelled(adapt) if adapt is not None and len(adapt) else ""
+        without = self._without_each(source) if config.manifold.rehearse else ()
+        return TaskKey(self.keys.of_labelled(source), config, tuned, without)
+
+    def _without_each(self, source: np.ndarray) -> tuple[str, ...]:
+        domains = self.dataset.domains[source]
+        present = np.unique(domains)
+        return tuple(self.keys.of_labelled(source[domains != domain]) for domain in present) if len(present) > 1 else ()
+
 
 @dataclass(frozen=True, eq=False)
 class Run:
@@ -305,18 +316,16 @@ class Planner:
 
     def stages_of(self, run: Run) -> list[StageId]:
         """Every stage that a run may need: of its candidates on the whole source, and on all sources but one."""
-        keys = self.data(run.config).keys
-        adapt = keys.of_labelled(run.split.adapt) if len(run.split.adapt) else ""
-        source = keys.of_labelled(run.split.source)
+        data = self.data(run.config)
         stages: list[StageId] = []
         # One of the candidates will be trained on the whole source: which one is not known, so one is counted.
         full = run.candidates if self.options.selection == "oracle" else run.candidates[:1]
         for candidate in full:
-            stages += run.method.planned_stages(TaskKey(source, candidate.config, adapt))
+            stages += run.method.planned_stages(data.task_key(run.split.source, candidate.config, run.split.adapt))
         if self.options.selection == "leave-one-source-out":
             for candidate in run.candidates:
                 for part in self.all_but_one(run).values():
-                    stages += run.method.planned_stages(TaskKey(keys.of_labelled(part[0]), candidate.config))
+                    stages += run.method.planned_stages(data.task_key(part[0], candidate.config))
         return stages
 
     def all_but_one(self, run: Run) -> dict[str, tuple[np.ndarray, np.ndarray]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -28,6 +29,7 @@ from homefold.manifold.base import (
     training_rate,
 )
 from homefold.manifold.denoising import moved
+from homefold.manifold.rehearsing import Rehearsed, asked_for, seen_instead
 from homefold.manifold.vae_gradient import VAEGradient, linear_layers
 from homefold.progress import ProgressReporter, SilentReporter
 from homefold.seeding import generator, isolated_seed
@@ -46,6 +48,9 @@ __all__ = [
 
 LossFunction = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], torch.Tensor]
 """Targets, noise and what the encoder sees instead of the targets, to the loss, the gradients of the weights set."""
+
+Sight = Callable[[torch.Tensor, torch.Tensor, torch.Generator], torch.Tensor]
+"""Rows of the training features, the features there and a draw, to what the encoder sees of them."""
 
 _ACTIVE_VARIANCE = 0.01
 _LEAST_EXPLAINED = 0.1
@@ -176,6 +181,7 @@ def fit_vae(
     initial: Mapping[str, torch.Tensor] | None = None,
     keep: Literal["best", "last"] = "best",
     shifts: torch.Tensor | None = None,
+    rehearsed: Rehearsed | None = None,
 ) -> VAE:
     """Train a VAE on source features and keep the weights that reconstruct held-out source features best.
 
@@ -190,6 +196,7 @@ def fit_vae(
             begins anew.
         keep: the epoch to keep, the best on `held_out` or the last.
         shifts: (cells, d) how domains move features, for settings that denoise; see `denoising`.
+        rehearsed: what stands for the features, for settings that rehearse; see `rehearsing`.
     """
     if config.denoise and shifts is None:
         raise ConfigError("denoise needs to know how domains move features: give shifts, or set denoise to 0.")
@@ -201,10 +208,46 @@ def fit_vae(
     if initial is not None:
         load_weights(model, initial)
     model.to(device)
-    shifts = shifts.to(device, torch.float32) if config.denoise and shifts is not None else None
-    best_epoch = _train(model, config, train, held_out, seed, reporter or SilentReporter(), keep, shifts)
+    rehearsed = asked_for(config, rehearsed, train, held_out)
+    see = _sight(config, shifts.to(device, torch.float32) if shifts is not None else None, rehearsed)
+    judge = _judge(model, config, held_out, rehearsed)
+    best_epoch = _train(model, config, train, judge, seed, reporter or SilentReporter(), keep, see)
     finish_vae(model, config, train, held_out, seed=seed, best_epoch=best_epoch)
+    if rehearsed is not None:
+        model.report = _with_rehearsal(model, held_out, rehearsed.held_out)
     return model
+
+
+def _sight(config: ManifoldConfig, shifts: torch.Tensor | None, rehearsed: Rehearsed | None) -> Sight | None:
+    """What the encoder is to see; None where that is the features as they are."""
+    if config.denoise and shifts is not None:
+        return lambda rows, target, draw: moved(target, shifts, config.denoise, draw)
+    if rehearsed is not None:
+        return lambda rows, target, draw: seen_instead(target, rehearsed.train[rows], config.rehearse, draw)
+    return None
+
+
+def _judge(
+    model: VAE, config: ManifoldConfig, held_out: torch.Tensor, rehearsed: Rehearsed | None
+) -> Callable[[], float]:
+    """The held-out loss by which an epoch is chosen: of what the encoder sees in training, by how often it does."""
+
+    def loss_seeing(seen: torch.Tensor) -> float:
+        return float(reconstruction_loss(_reconstruct(model, seen), held_out))
+
+    if rehearsed is None:
+        return lambda: loss_seeing(held_out)
+    share, there = config.rehearse, rehearsed.held_out
+    return lambda: (1 - share) * loss_seeing(held_out) + share * loss_seeing(there)
+
+
+def _with_rehearsal(model: VAE, held_out: torch.Tensor, rehearsed: torch.Tensor) -> ManifoldReport:
+    """The report with how close rehearsed features `(m, d)` are to the held-out ones, as they are and brought home."""
+    return replace(
+        model.report,
+        rehearsed_cosine=float(F.cosine_similarity(held_out, rehearsed).mean()),
+        rehearsed_home_cosine=float(F.cosine_similarity(held_out, _reconstruct(model, rehearsed)).mean()),
+    )
 
 
 @torch.no_grad()
@@ -223,11 +266,11 @@ def _train(
     model: VAE,
     config: ManifoldConfig,
     train: torch.Tensor,
-    held_out: torch.Tensor,
+    judge: Callable[[], float],
     seed: int,
     reporter: ProgressReporter,
     keep: Literal["best", "last"],
-    shifts: torch.Tensor | None,
+    see: Sight | None,
 ) -> int:
     """Run the epochs, leave the best or the last weights in the model, and return the epoch they come from."""
     epochs = config.resolved_epochs
@@ -236,11 +279,11 @@ def _train(
     judge_every = max(1, epochs // 30)
     with reporter.task(f"Manifold ({config.kind.upper()})", total=epochs) as task:
         for epoch in range(epochs):
-            facts = {"loss": _run_epoch(learn, config, train, seed, epoch, shifts)}
+            facts = {"loss": _run_epoch(learn, config, train, seed, epoch, see)}
             if not math.isfinite(facts["loss"]):
                 raise diverged(config, epoch, train)
             if (epoch + 1) % judge_every == 0 or epoch + 1 == epochs:
-                facts["held_out"] = held_out_loss = float(reconstruction_loss(_reconstruct(model, held_out), held_out))
+                facts["held_out"] = held_out_loss = judge()
                 if not math.isfinite(held_out_loss):
                     raise diverged(config, epoch, train)
                 if held_out_loss < best_loss or keep == "last":
@@ -275,7 +318,13 @@ def _training_step(model: VAE, optimizer: torch.optim.Optimizer, config: Manifol
 def _gradient_by_hand(model: VAE, config: ManifoldConfig, rows: int) -> LossFunction | None:
     """What sets the gradients on a CPU; on CUDA, where steps are recorded, autograd costs nothing."""
     encoder, decoder = linear_layers(model.encoder), linear_layers(model.decoder)
-    if encoder is None or decoder is None or model.bank_latents.device.type != "cpu" or config.denoise:
+    if (
+        encoder is None
+        or decoder is None
+        or model.bank_latents.device.type != "cpu"
+        or config.denoise
+        or config.rehearse
+    ):
         return None
     by_hand = VAEGradient(encoder, decoder, SLOPE, rows, config.kl_weight)
     return lambda target, noise, seen: by_hand(target, noise)
@@ -299,7 +348,7 @@ def _run_epoch(
     train: torch.Tensor,
     seed: int,
     epoch: int,
-    shifts: torch.Tensor | None,
+    see: Sight | None,
 ) -> float:
     """One pass in whole batches (what remains of the shuffled order waits for another epoch); the mean loss."""
     size = min(config.batch_size, len(train))
@@ -308,10 +357,11 @@ def _run_epoch(
     order = torch.randperm(len(train), generator=draw, device=train.device)
     total = torch.zeros((), device=train.device)
     for step in range(steps):
-        target = train[order[step * size : (step + 1) * size]]
+        rows = order[step * size : (step + 1) * size]
+        target = train[rows]
         noise = torch.randn(size, config.latent_dim, generator=draw, device=train.device)
         rate = training_rate(config, epoch * steps + step, config.resolved_epochs * steps)
-        seen = None if shifts is None else moved(target, shifts, config.denoise, draw)
+        seen = None if see is None else see(rows, target, draw)
         total += learn(target, noise, rate, seen)
     # the only wait for the device in an epoch
     return float(total) / steps
@@ -340,6 +390,8 @@ def _reconstruct(model: VAE, z: torch.Tensor) -> torch.Tensor:
 
 
 def _advice(config: ManifoldConfig) -> str:
+    if config.rehearse == 1:
+        return "Set its rehearse below 1 (--manifold.rehearse), so that the encoder sees features as they are too."
     if config.kl_weight > _SAFE_KL_WEIGHT:
         return f"Lower its kl_weight (--manifold.kl-weight; it is {config.kl_weight:g}; 0.001 to 0.01 works)."
     return (

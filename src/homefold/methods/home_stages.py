@@ -32,6 +32,7 @@ from homefold.manifold import (
 )
 from homefold.methods.base import TaskKey, TrainingTask
 from homefold.methods.feature_stage import FeatureStage, features_id
+from homefold.methods.rehearsal_stage import rehearsal_ids, rehearsal_stages, rehearsed_stage_features
 from homefold.projection import ProjectionConfig
 
 __all__ = ["TrainingFeatures", "classifier_id", "classifier_stage", "feature_model", "manifold_id", "manifold_stage"]
@@ -117,27 +118,34 @@ def _decisive_search(config: ProjectionConfig) -> ProjectionConfig:
     return replace(search, engine=plain.engine, precision=plain.precision, tile=plain.tile)
 
 
+def _settings(config: ManifoldConfig) -> dict[str, Any]:
+    """The settings as plain values; one that came later is left out where it is not used, so that stages are found."""
+    return {name: value for name, value in asdict(config).items() if value or name != "rehearse"}
+
+
 def manifold_id(key: TaskKey) -> StageId:
     """Stage 2 on these features with these settings; the fine-tuned one where there are samples to adapt to."""
     config, manifold = key.config, _decisive_manifold(key.config.manifold)
-    tuned: dict[str, Any] = {}
+    depends: dict[str, Any] = {}
     if key.adapt and config.manifold.per != "all":
         raise ConfigError(
             f"few-shot adaptation cannot fine-tune one manifold for each {config.manifold.per}: a component would see "
             "too few samples, or none; set manifold.per to all."
         )
     if key.adapt:
-        tuned = {
+        depends = {
             "base": manifold_id(replace(key, adapt="")).digest,
-            "tuning": asdict(_tuning_manifold(manifold)),
+            "tuning": _settings(_tuning_manifold(manifold)),
         }
+    if rehearsed := rehearsal_ids(key):
+        depends |= {"rehearsed": [stage.digest for stage in rehearsed]}
     return stage_id(
         "manifold",
         features=features_id(key).digest,
         normalise=config.normalise_features,
-        manifold=asdict(manifold),
+        manifold=_settings(manifold),
         seed=config.seed,
-        **tuned,
+        **depends,
     )
 
 
@@ -145,13 +153,14 @@ def manifold_stage(task: TrainingTask, features: FeatureStage) -> tuple[Manifold
     """The manifold of the task's features, trained if it was not before, and the stages it stands on."""
     config = task.config
     before: Manifold | None = None
-    stages: tuple[Stage, ...] = ()
+    stages = rehearsing = rehearsal_stages(task)
     if task.adapt is not None:
         before, stages = manifold_stage(*_before_adaptation(task, features))
 
     def train(_: Any) -> dict[str, Any]:
         given = source = TrainingFeatures.of(task, features, config.manifold.space)
         classes, domains = source.classes(task), _domain_groups(task)
+        rehearsed = rehearsed_stage_features(task, features, rehearsing)
         if before is not None:
             samples = TrainingFeatures.to_adapt_to(task, features, config.manifold.space)
             given = samples if before.is_continuous else given.with_samples(samples)
@@ -163,6 +172,7 @@ def manifold_stage(task: TrainingTask, features: FeatureStage) -> tuple[Manifold
                 labels=given.train_labels,
                 groups=component_groups(config.manifold, classes, domains),
                 shifts=denoising_shifts(config.manifold, source.train, classes, domains),
+                rehearsed=rehearsed,
                 seed=config.seed,
                 device=task.device,
                 reporter=task.reporter,
@@ -277,8 +287,7 @@ def feature_model(
         manifold, of_manifold = manifold_stage(task, features)
         stages += of_manifold
     else:
-        unused = replace(config.manifold, kind="nearest", optimizer="adamw", per="all", shared=False, denoise=0.0)
-        manifold = build_manifold(unused, given.train.shape[1]).to(task.device)
+        manifold = build_manifold(ManifoldConfig(kind="nearest"), given.train.shape[1]).to(task.device)
     classifier, of_classifier = classifier_stage(task, features, projected=projected)
     stages += of_classifier
     model = FeatureModel(
