@@ -94,9 +94,10 @@ COMMITTED = Path(__file__).parents[2] / "results"
     ("name", "runs"),
     [
         ("h200/pacs.jsonl", 20),
-        ("h200/pacs-10-epochs.jsonl", 76),
-        ("h200/digits-dg.jsonl", 240),
+        ("h200/pacs-10-epochs.jsonl", 84),
+        ("h200/digits-dg.jsonl", 252),
         ("h200/few-shot.jsonl", 27),
+        ("h200/cost.jsonl", 19),
     ],
 )
 def test_committed_records_are_read_as_they_lie(name: str, runs: int) -> None:
