@@ -159,3 +159,29 @@ def test_selection_never_mixes_runs_under_different_settings(benchmark, tmp_path
         ("recipe 2", pytest.approx(0.1)),
     ]
     assert rows[0]["under"] != rows[1]["under"]
+
+
+def test_recipes_are_compared_on_the_cases_that_both_have(benchmark, tmp_path):
+    lines = [*pairs_of(1), *pairs_of(2, ("d",)), *pairs_of(3, ("a",), accuracy=0.7)]
+    lines += [{**line, "status": "failed", "accuracy": None} for line in pairs_of(3, ("b",))]
+    lines += [{**line, "status": "failed", "accuracy": None} for line in pairs_of(3, ("a",))]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(item) + "\n" for item in lines))
+    asked = [str(tmp_path / "pairs.jsonl"), "--against", "recipe 1", "--out", str(tmp_path / "r.json")]
+    benchmark("recipe_table").main(asked)
+    rows = {row["recipe"]: row for row in result(tmp_path / "r.json")["rows"]}
+    assert list(rows) == ["recipe 2", "recipe 3", "recipe 1"]
+    assert rows["recipe 2"]["cases"] == 3
+    assert rows["recipe 2"]["mean"] == pytest.approx(90)
+    assert rows["recipe 2"]["difference"] == pytest.approx(70)
+    assert rows["recipe 2"]["a"] is None
+    # What failed first and finished later did not fail.
+    assert rows["recipe 3"]["failed"] == 3
+    assert rows["recipe 3"]["a"] == pytest.approx(10)
+    assert rows["recipe 1"]["cases"] == 12
+    assert rows["recipe 1"]["least"] == rows["recipe 1"]["most"] == 0
+
+
+def test_a_recipe_that_nobody_ran_gets_a_sentence(benchmark, tmp_path):
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(item) + "\n" for item in pairs_of(1)))
+    with pytest.raises(SystemExit, match="--against"):
+        benchmark("recipe_table").main([str(tmp_path / "pairs.jsonl"), "--against", "recipe 9"])
