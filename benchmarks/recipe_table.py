@@ -4,8 +4,8 @@
     python benchmarks/recipe_table.py PAIRS --against without-projection --out results/recipes.json
 
 A case is a pair of source domains and one domain that is judged. Recipes are compared on the cases that both have, so
-that one which lacks some is not helped or hurt by them. Recipes under different settings of `--set` have tables of their
-own. Recipes that failed on a case are counted.
+that one which lacks some is not helped or hurt by them. Recipes under different settings of `--set` have tables of
+their own. Failures are counted.
 """
 
 from __future__ import annotations
