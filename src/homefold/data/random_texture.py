@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -60,7 +62,8 @@ def filter_repeatedly(images: Tensor, filters: Tensor, passes: Tensor, most: int
         padded = F.pad(filtered, (1, 1, 1, 1), mode="replicate")
         taps = [padded[:, :, i : i + height, j : j + width] for i in range(3) for j in range(3)]
         mixed = torch.bmm(weights, torch.stack(taps, dim=1).flatten(3).flatten(1, 2))
-        mean, deviation = mixed.mean(2, keepdim=True), mixed.std(2, correction=0, keepdim=True)
-        passed = torch.tanh((mixed - mean) / (deviation + _FLAT) * contrasts + offsets).view_as(images)
+        mixed.sub_(mixed.mean(2, keepdim=True))
+        deviation = torch.linalg.vector_norm(mixed, dim=2, keepdim=True) / math.sqrt(height * width)
+        passed = mixed.mul_(contrasts / (deviation + _FLAT)).add_(offsets).tanh_().view_as(images)
         filtered = torch.where((done < passes)[:, None, None, None], passed, filtered)
     return torch.where((passes > 0)[:, None, None, None], (filtered + 1) / 2, images)
