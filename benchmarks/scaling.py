@@ -172,20 +172,27 @@ def process_case(rank: int, count: int, port: int, batch: int, repeats: int, ans
         z, y = clustered_features(batch, 256, 7)
         own = current_processes().part(batch)
         part = z[own].clone().requires_grad_()
-        value = torch.zeros(())
-        began, processor = time.perf_counter(), time.process_time()
-        for _ in range(repeats):
+
+        def step() -> torch.Tensor:
             loss = pairwise_metric_loss_share(part, y[own])
             loss.backward()
             value = loss.detach().clone()
             add_up([value])
+            return value
+
+        began, processor = time.perf_counter(), time.process_time()
+        for _ in range(repeats):
+            value = step()
         took, used = time.perf_counter() - began, time.process_time() - processor
+        with AliveBytes() as alive:
+            step()
     if rank == 0:
-        answer.put({"seconds": took / repeats, "processor_seconds": used / repeats, "loss": float(value)})
+        times = {"seconds": took / repeats, "processor_seconds": used / repeats}
+        answer.put(times | {"peak_memory_mb": alive.peak / 1e6, "loss": float(value)})
 
 
 def processes(counts: Sequence[int], batch: int, repeats: int) -> list[Row]:
-    """One row for each number of processes on the CPU, with Gloo; their losses must agree."""
+    """One row for each number of processes on the CPU, with Gloo: memory is that of one; their losses must agree."""
     rows: list[Row] = []
     for count in counts:
         with socket.socket() as probe:
@@ -193,7 +200,7 @@ def processes(counts: Sequence[int], batch: int, repeats: int) -> list[Row]:
             port = probe.getsockname()[1]
         answer = multiprocessing.get_context("spawn").SimpleQueue()
         multiprocessing.spawn(process_case, (count, port, batch, repeats, answer), nprocs=count)
-        rows.append({"value": count, "what": f"L_A of {batch:,}"} | answer.get() | {"peak_memory_mb": None})
+        rows.append({"value": count, "what": f"L_A of {batch:,}"} | answer.get())
     return rows
 
 

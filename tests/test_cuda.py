@@ -103,9 +103,8 @@ def test_a_step_of_a_training_time_method_never_waits_for_the_device(method, few
 def test_deterministic_training_with_every_augmentation(few_digits, quick_config):
     from homefold.data.augmentation import augmentation_preset
 
-    features = replace(
-        quick_config.features, epochs=2, augmentation=replace(augmentation_preset("paper"), fourier_mix_probability=0.5)
-    )
+    everything = replace(augmentation_preset("paper"), fourier_mix_probability=0.5, texture_probability=0.5)
+    features = replace(quick_config.features, epochs=2, augmentation=everything)
     fits = [
         Homefold(replace(quick_config, features=features), device="cuda", deterministic=True).fit(few_digits)
         for _ in range(2)

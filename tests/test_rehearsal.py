@@ -111,8 +111,11 @@ def test_a_network_of_ones_own_and_the_backbones_output_rehearse_too(few_digits,
     own = replace(config, manifold=replace(config.manifold, space="backbone"))
     model = Homefold(own, backbone=mine, device="cpu").fit(few_digits, holdout="street")
     assert model.feature_model.manifold.feature_dim == model.net.backbone_dim != model.net.feature_dim
-    assert model.reports["manifold"]["rehearsed_home_cosine"] > 0
-    assert model.score(few_digits.only("street").subset(range(9))) >= 0
+    report = model.reports["manifold"]
+    assert report["rehearsed_home_cosine"] > report["rehearsed_cosine"]
+    probabilities = model.predict_proba(few_digits.only("street").subset(range(9)))
+    assert probabilities.shape == (9, len(few_digits.class_names))
+    assert probabilities.sum(axis=1) == pytest.approx(1)
 
 
 def test_what_leaves_too_little_is_refused_before_training(few_digits, config):

@@ -229,7 +229,9 @@ class ManifoldReport:
         """Plain values for JSON; what only mixtures or rehearsals have is left out for others."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         values["components"] = [report.as_dict() for report in self.components]
-        return {name: value for name, value in values.items() if value or name not in _ONLY_SOME_HAVE}
+        return {
+            name: value for name, value in values.items() if value not in (None, "", []) or name not in _ONLY_SOME_HAVE
+        }
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> ManifoldReport:

@@ -81,7 +81,8 @@ def _backward(
     return _product(g, w1th, w1tl, PARTS)
 
 
-@triton.jit
+# Compiled once for any number of rows: one image alone is no other kernel.
+@triton.jit(do_not_specialize=["rows"])
 def _search(
     start_ptr, p_ptr, c_ptr, w1_ptr, b1_ptr, w2_ptr, b2_ptr, gram_ptr, gb_ptr, bb_ptr,
     found_ptr, steps_ptr, before_ptr, after_ptr, losses_ptr, latents_ptr,
