@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from homefold import Homefold, preset_config
+from homefold.data.random_texture import NUMBERS, filter_repeatedly, random_filters
 from homefold.errors import ConfigError
 from homefold.evaluation.artifacts import artifact_path, read_artifact
 from homefold.evaluation.bench import run_bench
@@ -21,6 +22,7 @@ from homefold.features import extract_features
 from homefold.features.extraction import extract_views
 from homefold.features.views import WHOLE, View, apply_view, fixed_views, mean_of_views
 from homefold.projection import ProjectionConfig, project
+from homefold.seeding import generator
 
 CPU = torch.device("cpu")
 
@@ -57,6 +59,23 @@ def test_a_mirror_image_by_hand():
     image = torch.arange(6.0).view(1, 1, 2, 3).expand(1, 3, 2, 3)
     assert apply_view(image, View("whole", True))[0, 0].tolist() == [[2, 1, 0], [5, 4, 3]]
     assert torch.equal(apply_view(image, View()), image)
+
+
+def test_textures_follow_the_other_views_and_are_always_the_same():
+    views = fixed_views(2, mirror=False, textures=3)
+    assert views == (View(), View("centre"), View(texture=1), View(texture=2), View(texture=3))
+    images = torch.rand(2, 3, 9, 11, generator=torch.Generator().manual_seed(0))
+    for number, times in ((1, 1), (2, 2), (3, 1)):
+        filters = random_filters(torch.rand((NUMBERS, 1), generator=generator(0, "texture view", number)))
+        passes = torch.tensor([times, times])
+        expected = filter_repeatedly(images, filters.expand(2, -1, -1), passes, times)
+        assert torch.equal(apply_view(images, View(texture=number)), expected)
+
+
+def test_a_texture_is_that_of_the_mirrored_crop():
+    images = torch.rand(2, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    crop = apply_view(images, View("centre", True))
+    assert torch.equal(apply_view(images, View("centre", True, 1)), apply_view(crop, View(texture=1)))
 
 
 def test_the_mean_is_of_directions_at_the_mean_length():
@@ -124,6 +143,18 @@ def test_an_answer_depends_on_no_other_image(fitted, street):
     assert np.array_equal(fitted.predict(images[4:5], projection=several).probabilities[0], together[4])
 
 
+def test_textures_are_averaged_with_the_views_whatever_comes_with_an_image(fitted, street):
+    images, several = street.images[:13], replace(fitted.config.projection, views=2, textures=2)
+    z = torch.from_numpy(fitted.searched_features(images, projection=several))
+    views = fitted.config.views(several)
+    assert len(views) == 4
+    expected = mean_of_views([extract_features(fitted.net, images, CPU, view=view) for view in views])
+    assert torch.equal(z, expected)
+    together = fitted.predict(images, projection=several).probabilities
+    assert np.array_equal(fitted.predict(images[4:5], projection=several).probabilities[0], together[4])
+    assert not np.array_equal(fitted.predict(images, projection=replace(several, textures=0)).probabilities, together)
+
+
 def test_what_training_did_not_mirror_is_not_mirrored():
     digits = preset_config("small", projection__views=2)
     assert [view.part for view in digits.views()] == ["whole", "centre"]
@@ -137,6 +168,8 @@ def test_too_many_views_get_a_sentence(few_digits, quick_config):
         ProjectionConfig(views=13)
     with pytest.raises(ConfigError, match="got 0"):
         ProjectionConfig(views=0)
+    with pytest.raises(ConfigError, match=r"textures must be 0 \(none\) to 16; got 17"):
+        ProjectionConfig(textures=17)
     digits = replace(quick_config, projection=ProjectionConfig(views=7))
     with pytest.raises(ConfigError, match=r"views must be 1 to 6 where nothing is mirrored .* got 7"):
         Homefold(digits, device="cpu").fit(few_digits)
@@ -145,7 +178,7 @@ def test_too_many_views_get_a_sentence(few_digits, quick_config):
 def test_the_scale_of_the_off_manifold_score_is_that_of_the_search_alone(fitted):
     model = fitted.feature_model
     own = model.off_manifold_scale(fitted.config.projection)
-    assert model.off_manifold_scale(replace(fitted.config.projection, views=3)) == own
+    assert model.off_manifold_scale(replace(fitted.config.projection, views=3, textures=2)) == own
 
 
 def test_a_loaded_model_sees_the_same_views(few_digits, quick_config, street, tmp_path):

@@ -241,6 +241,7 @@ class Homefold:
             dataset.images,
             train,
             held_out,
+            domains=dataset.domains,
             seed=self.config.seed,
             device=self.device,
             reporter=self.reporter,

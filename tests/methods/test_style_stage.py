@@ -27,7 +27,9 @@ def test_a_benchmark_shares_stage_1_with_and_without_styles(task_for, few_digits
     }
 
 
-@pytest.mark.parametrize("setting", ["projection.views=4", "style.blocks=block1,style.manifold=mean"])
+@pytest.mark.parametrize(
+    "setting", ["projection.views=4", "projection.textures=2", "style.blocks=block1,style.manifold=mean"]
+)
 def test_controls_see_a_target_as_they_are_told_to(setting, task_for, few_digits):
     images = ImageSet(few_digits.images[:40], "some")
     for method in ("deep-all", "class-means+deep-all", "1-nn+without-projection", "t3a+deep-all"):
@@ -43,6 +45,7 @@ def test_controls_see_a_target_as_they_are_told_to(setting, task_for, few_digits
     ("name", "sentence"),
     [
         ("tent:batch_size=8+deep-all:projection.views=2", "tent.* would ignore projection.views=2; give that"),
+        ("tent:batch_size=8+deep-all:projection.textures=2", "tent.* would ignore projection.textures=2; give that"),
         ("memo+deep-all:style.blocks=block1", "would ignore style.blocks=block1"),
         ("jigen:style.blocks=block1", "jigen looks at target images as they are and would ignore style.blocks=block1"),
         ("vae:style.blocks=layer1", "blocks of style names layer1"),

@@ -32,10 +32,11 @@ def _images(n: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, (n, 32, 32, 3), dtype=np.uint8)
 
 
-def _fitted(config: StyleConfig, net: FeatureNet, n: int = 60):
+def _fitted(config: StyleConfig, net: FeatureNet, n: int = 60, domains: np.ndarray | None = None):
     images = _images(n)
     rows = np.arange(n)
-    return fit_style(config, net, images, rows[: n - 12], rows[n - 12 :], seed=0, device=torch.device("cpu")), images
+    given = {"domains": domains, "seed": 0, "device": torch.device("cpu")}
+    return fit_style(config, net, images, rows[: n - 12], rows[n - 12 :], **given), images
 
 
 class TestStatistics:
@@ -137,10 +138,34 @@ class TestModel:
         # And an answer does not depend on what came with it.
         assert torch.equal(part.home(strange[:9]), torch.cat([part.home(strange[i : i + 1]) for i in range(9)]))
 
-    @pytest.mark.parametrize("manifold", ["nearest", "mean"])
+    def test_each_domain_has_a_style_of_its_own_and_all_are_averaged(self):
+        net, device, config = _net(), torch.device("cpu"), StyleConfig(blocks=BLOCKS, manifold="domains", weight=0.5)
+        images, rows, domains = _images(60), np.arange(60), np.arange(60) % 3
+        images[domains == 1] //= 2
+        style = fit_style(config, net, images, rows[:48], rows[48:], domains=domains, seed=0, device=device)
+        assert len(style.homes) == 3
+        single = StyleConfig(blocks=BLOCKS, manifold="mean", weight=0.5)
+        strange = _images(5, seed=9) // 4
+        x = torch.from_numpy(strange).permute(0, 3, 1, 2) / 255
+        pooled = [net.pooled(x)]
+        for domain in range(3):
+            own = fit_style(single, net, images, rows[:48][domains[:48] == domain], rows[48:], seed=0, device=device)
+            pooled.append(styled_net(net, own).pooled(x))
+        moved = styled_net(net, style)
+        torch.testing.assert_close(moved.pooled(x), torch.stack(pooled).mean(dim=0), atol=1e-4, rtol=1e-4)
+        assert not torch.allclose(pooled[1], pooled[2], atol=1e-2)
+        expected = net.head(torch.stack(pooled).mean(dim=0))
+        torch.testing.assert_close(extract_features(moved, strange, device), expected, atol=1e-3, rtol=1e-3)
+
+    def test_styles_of_domains_need_the_domains(self):
+        with pytest.raises(ConfigError, match="needs the source domain of every image"):
+            _fitted(StyleConfig(blocks=BLOCKS, manifold="domains"), _net())
+
+    @pytest.mark.parametrize("manifold", ["nearest", "mean", "domains"])
     def test_an_answer_does_not_depend_on_what_came_with_it(self, manifold):
         net = _net()
-        style, images = _fitted(StyleConfig(blocks=BLOCKS, manifold=manifold), net)
+        domains = np.arange(60) % 2
+        style, images = _fitted(StyleConfig(blocks=BLOCKS, manifold=manifold), net, domains=domains)
         moved = styled_net(net, style)
         together = extract_features(moved, images[:9], torch.device("cpu"))
         alone = torch.cat([extract_features(moved, images[i : i + 1], torch.device("cpu")) for i in range(9)])
@@ -236,6 +261,18 @@ class TestWholeModel:
             loaded.predict(target.images[:20]).probabilities, model.predict(target.images[:20]).probabilities
         )
         assert set(loaded._reports["style"]) == set(BLOCKS)
+
+    def test_styles_of_domains_are_saved_and_loaded_whole(self, digits, tmp_path):
+        names = digits.domain_names
+        changes = {"style__blocks": BLOCKS, "style__manifold": "domains", "style__weight": 0.5}
+        small = preset_config("small", features__epochs=1, features__feature_dim=32, manifold__epochs=150, **changes)
+        source = digits.without(names[0])
+        model = Homefold(small, device="cpu").fit(source.subset(np.arange(0, len(source), 12)))
+        model.save(tmp_path / "model")
+        loaded = Homefold.load(tmp_path / "model", device="cpu")
+        assert len(loaded._style.homes) == len(names) - 1
+        images = digits.only(names[0]).images[:9]
+        assert np.array_equal(loaded.predict(images).probabilities, model.predict(images).probabilities)
 
     def test_by_default_there_is_none(self):
         assert HomefoldConfig().style.blocks == ()

@@ -1,18 +1,24 @@
-"""Several fixed views of one image: the whole, crops of it, and their mirror images; nothing is drawn at random."""
+"""Several fixed views of one image: the whole, crops of it, their mirror images, and the whole after fixed filters.
+
+Nothing is drawn at random: the filters are those of training, drawn once for all from a seed of their own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import torch
 from torch.nn import functional as F
 
+from homefold.data.random_texture import NUMBERS, filter_repeatedly, random_filters
 from homefold.errors import ConfigError
 from homefold.features.loss import cosine_normalise
+from homefold.seeding import generator
 
-__all__ = ["MOST_VIEWS", "WHOLE", "View", "apply_view", "fixed_views", "mean_of_views"]
+__all__ = ["MOST_TEXTURES", "MOST_VIEWS", "WHOLE", "View", "apply_view", "fixed_views", "mean_of_views"]
 
 Part = Literal["whole", "centre", "top left", "top right", "bottom left", "bottom right"]
 
@@ -22,30 +28,38 @@ _SIDE = 7 / 8
 MOST_VIEWS = 2 * len(_PARTS)
 """How many there are, mirror images among them."""
 
+MOST_TEXTURES = 16
+"""How many fixed filters there are."""
+
+_MOST_PASSES = 2
+
 
 @dataclass(frozen=True)
 class View:
-    """A part of an image, stretched to the image's size, and whether it is mirrored left to right.
+    """A part of an image, stretched to the image's size, whether it is mirrored left to right, and its filter.
 
     Args:
         part: the whole, or a crop of 7/8 of the height and width.
         mirrored: after cropping.
+        texture: number of the fixed filter that it passes, from 1; 0 for none.
     """
 
     part: Part = "whole"
     mirrored: bool = False
+    texture: int = 0
 
 
 WHOLE = (View(),)
 """The image itself and nothing else."""
 
 
-def fixed_views(count: int, *, mirror: bool) -> tuple[View, ...]:
-    """The first `count` views: the image, its mirror image, then the centre and the corners with theirs.
+def fixed_views(count: int, *, mirror: bool, textures: int = 0) -> tuple[View, ...]:
+    """The first `count` views: the image, its mirror image, then the centre and the corners with theirs; then textures.
 
     Args:
         count: at most 12, or 6 without mirror images.
         mirror: whether mirror images are among them.
+        textures: so many views more: the image after each of the first fixed filters.
 
     >>> [view.part for view in fixed_views(3, mirror=False)]
     ['whole', 'centre', 'top left']
@@ -54,7 +68,7 @@ def fixed_views(count: int, *, mirror: bool) -> tuple[View, ...]:
     if not 1 <= count <= len(views):
         why = "" if mirror else " where nothing is mirrored (projection.mirror, features.augmentation.flip_probability)"
         raise ConfigError(f"projection.views must be 1 to {len(views)}{why}; got {count}.")
-    return tuple(views[:count])
+    return (*views[:count], *(View(texture=number) for number in range(1, textures + 1)))
 
 
 def apply_view(images: torch.Tensor, view: View) -> torch.Tensor:
@@ -66,6 +80,8 @@ def apply_view(images: torch.Tensor, view: View) -> torch.Tensor:
         images = F.interpolate(crop, size=(height, width), mode="bilinear", align_corners=False)
     if view.mirrored:
         images = images.flip(3)
+    if view.texture:
+        images = _filtered(images.float(), view.texture).to(images.dtype)
     return images.contiguous(memory_format=torch.channels_last)
 
 
@@ -78,6 +94,19 @@ def _box(part: Part, height: int, width: int) -> tuple[int, int, int, int]:
     top = spare_rows if part.startswith("bottom") else 0
     left = spare_columns if part.endswith("right") else 0
     return top, left, rows, columns
+
+
+@cache
+def _fixed_filter(number: int) -> torch.Tensor:
+    return random_filters(torch.rand((NUMBERS, 1), generator=generator(0, "texture view", number)))
+
+
+def _filtered(images: torch.Tensor, number: int) -> torch.Tensor:
+    """`images: (n, 3, h, w)` after a fixed filter: once for odd numbers, twice for even ones."""
+    filters = _fixed_filter(number).to(images.device).expand(len(images), -1, -1)
+    times = 1 + (number + 1) % _MOST_PASSES
+    passes = torch.full((len(images),), times, device=images.device)
+    return filter_repeatedly(images.contiguous(), filters, passes, times)
 
 
 def mean_of_views(features: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -279,9 +279,11 @@ def require_plain_look(config: HomefoldConfig, name: str, *, views: bool = True)
     Args:
         config: its settings.
         name: of the method.
-        views: whether it would ignore `projection.views` too, or styles alone.
+        views: whether it would ignore `projection.views` and `projection.textures` too, or styles alone.
     """
-    ignored = [f"projection.views={config.projection.views}"] if views and config.projection.views > 1 else []
+    asked = config.projection
+    ignored = [f"projection.views={asked.views}"] if views and asked.views > 1 else []
+    ignored += [f"projection.textures={asked.textures}"] if views and asked.textures else []
     ignored += [f"style.blocks={'/'.join(config.style.blocks)}"] if config.style.blocks else []
     if ignored:
         raise ConfigError(

@@ -166,7 +166,8 @@ class FeatureStage:
         name = name if space == "feature" else f"{name}-{space}"
         if views != WHOLE:
             mirrored = "-mirrored" if any(view.mirrored for view in views) else ""
-            name = f"{name}-{len(views)}-views{mirrored}"
+            filtered = sum(view.texture > 0 for view in views)
+            name = f"{name}-{len(views) - filtered}-views{mirrored}" + (f"-{filtered}-textures" if filtered else "")
         found = self._task.stages.derived(self.stage.folder, name, extract)
         return found["features"].to(self._task.device), float(found["seconds"])
 

@@ -80,6 +80,7 @@ def styled_stage(task: TrainingTask, features: FeatureStage) -> FeatureStage:
             task.source.images,
             train,
             held_out,
+            domains=task.source.domains,
             seed=config.seed,
             device=task.device,
             reporter=task.reporter,

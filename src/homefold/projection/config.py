@@ -8,7 +8,7 @@ from typing import Literal
 
 from homefold.choices import require_choices
 from homefold.errors import ConfigError
-from homefold.features.views import MOST_VIEWS
+from homefold.features.views import MOST_TEXTURES, MOST_VIEWS
 from homefold.projection.steps import Adam, Gradient, Normalised, StepRule
 from homefold.projection.stopping import Elbow, Fixed, Plateau, StoppingRule
 
@@ -63,6 +63,9 @@ class ProjectionConfig:
     image, then crops of 7/8 side at the centre and the corners with theirs; 1 to 12, or to 6 without mirror images."""
     mirror: bool = True
     """Let mirror images be among the views; they never are where training images were not mirrored, as for digits."""
+    textures: int = 0
+    """So many views more: the image after fixed random filters, as training varies it with texture_probability; 0 to
+    16, and each takes as long as another view."""
     trust_below: float | None = None
     """Trust the projection only of images whose off-manifold score is not above this (1 is usual for source images),
     and classify the features of the others as they are; none trusts it always."""
@@ -107,6 +110,8 @@ class ProjectionConfig:
             )
         if not 1 <= self.views <= MOST_VIEWS:
             raise ConfigError(f"views must be 1 (the image alone) to {MOST_VIEWS}; got {self.views}.")
+        if not 0 <= self.textures <= MOST_TEXTURES:
+            raise ConfigError(f"textures must be 0 (none) to {MOST_TEXTURES}; got {self.textures}.")
         if self.trust_below is not None and not 0 <= self.trust_below < math.inf:
             raise ConfigError(
                 f"trust_below must be zero or a positive number, or none to trust always; got {self.trust_below}."
@@ -119,7 +124,7 @@ class ProjectionConfig:
     @property
     def search(self) -> ProjectionConfig:
         """These settings with all at its default that decides nothing about the search for one feature."""
-        return replace(self, views=1, mirror=True, trust_below=None, blend=1.0)
+        return replace(self, views=1, mirror=True, textures=0, trust_below=None, blend=1.0)
 
     @property
     def answers_for_all(self) -> bool:

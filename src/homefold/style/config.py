@@ -18,8 +18,10 @@ class StyleConfig:
 
     blocks: tuple[str, ...] = ()
     """Blocks of the backbone after which it is done, such as layer1 layer2; none leaves styles as they are."""
-    manifold: Literal["vae", "nearest", "mean"] = "vae"
-    """What stands for the source styles: a VAE that is searched, the most similar of them, or their mean."""
+    manifold: Literal["vae", "nearest", "mean", "domains"] = "vae"
+    """What stands for the source styles: a VAE that is searched, the most similar of them, their mean, or the mean of
+    each source domain in turn (domains: the backbone's outputs for all of them and for the image as it is are averaged,
+    so that an answer takes one pass more than there are source domains)."""
     weight: float = 1.0
     """How far a style is moved: 0 leaves it, 1 takes the projected one."""
     latent_dim: int = 8

@@ -26,6 +26,7 @@ from homefold.tiles import apply_in_tiles
 
 __all__ = ["StyleModel", "collect_styles", "fit_style", "style_modules", "styled_net"]
 
+_SEARCHED = ("vae", "nearest")
 _SMALLEST_DEVIATION = 1e-3
 # Where a manifold was led astray, the style it stands for stays finite.
 _LEAST_HEIGHT = 0.25
@@ -106,7 +107,8 @@ class StyleModel(nn.Module):
 
     Args:
         config: which blocks, and how styles are modelled.
-        parts: one a block, in the order of `config.blocks`.
+        parts: one a block, in the order of `config.blocks`; where each source domain has its own, those of the first
+            domain, then those of the next.
     """
 
     def __init__(self, config: StyleConfig, parts: Sequence[BlockStyle]) -> None:
@@ -114,13 +116,20 @@ class StyleModel(nn.Module):
         self.config = config
         self.parts = nn.ModuleList(parts)
 
+    @property
+    def homes(self) -> list[list[nn.Module]]:
+        """One part a block for each place that styles are brought to: one place, or as many as source domains."""
+        blocks = max(1, len(self.config.blocks))
+        return [list(self.parts[start : start + blocks]) for start in range(0, len(self.parts), blocks)]
+
     def reports(self) -> dict[str, Any]:
         """By block what its manifold measured on held-out source images; nothing where there is none."""
         found = {}
-        for name, part in zip(self.config.blocks, self.parts, strict=True):
-            assert isinstance(part, BlockStyle)
-            if part.manifold is not None:
-                found[name] = part.manifold.report.as_dict()
+        for parts in self.homes:
+            for name, part in zip(self.config.blocks, parts, strict=True):
+                assert isinstance(part, BlockStyle)
+                if part.manifold is not None:
+                    found[name] = part.manifold.report.as_dict()
         return found
 
     @staticmethod
@@ -129,12 +138,15 @@ class StyleModel(nn.Module):
     ) -> StyleModel:
         """What `state_dict` and `reports` were taken from."""
         parts = []
-        for i, name in enumerate(config.blocks):
+        domains = 1
+        if config.manifold == "domains":
+            domains = sum(name.endswith(".mean") for name in tensors) // len(config.blocks)
+        for i, name in enumerate(config.blocks * max(1, domains)):
             mean = tensors.get(f"parts.{i}.mean")
             if mean is None:
                 raise ModelFileError(f"the styles after {name} are missing.")
             manifold = None
-            if config.manifold != "mean":
+            if config.manifold in _SEARCHED:
                 manifold = build_manifold(_manifold_config(config), len(mean) + 1)
                 manifold.report = ManifoldReport.from_dict(reports[name])
             parts.append(BlockStyle(mean, torch.ones_like(mean), manifold, config, seed))
@@ -149,9 +161,13 @@ def _manifold_config(config: StyleConfig) -> ManifoldConfig:
 
 @torch.no_grad()
 def collect_styles(
-    net: FeatureNet, images: np.ndarray, device: torch.device, blocks: Sequence[str]
+    net: FeatureNet,
+    images: np.ndarray,
+    device: torch.device,
+    blocks: Sequence[str],
+    rows: np.ndarray | None = None,
 ) -> list[torch.Tensor]:
-    """After each of `blocks` the styles `(n, 2 c)` of `images: (n, h, w, 3)` uint8, on `device`."""
+    """After each of `blocks` the styles `(n, 2 c)` of `images: (n, h, w, 3)` uint8 or of some rows, on `device`."""
     store = ImageStore(images, device)
     seen: dict[str, torch.Tensor] = {}
 
@@ -173,7 +189,8 @@ def collect_styles(
 
     net.eval()
     try:
-        found = apply_in_tiles(styles, torch.arange(len(images)), image_tile(images.shape[1:3], device))
+        asked = torch.arange(len(images)) if rows is None else torch.from_numpy(rows)
+        found = apply_in_tiles(styles, asked, image_tile(images.shape[1:3], device))
     finally:
         for handle in handles:
             handle.remove()
@@ -187,6 +204,7 @@ def fit_style(
     train: np.ndarray,
     held_out: np.ndarray,
     *,
+    domains: np.ndarray | None = None,
     seed: int,
     device: torch.device,
     reporter: ProgressReporter | None = None,
@@ -199,20 +217,49 @@ def fit_style(
         images: `(n, h, w, 3)` uint8, of the sources alone.
         train: indices to model.
         held_out: indices to select and to report on.
+        domains: `(n,)` the domain of each image, where each domain has a style of its own.
         seed: of the training and of the search.
         device: where to compute.
         reporter: is told the progress.
     """
     style_modules(net.backbone, config.blocks)
+    if config.manifold == "domains":
+        if domains is None:
+            raise ConfigError("style.manifold=domains needs the source domain of every image.")
+        of_each = [train[domains[train] == domain] for domain in np.unique(domains[train])]
+        parts = [
+            part
+            for rows in of_each
+            for part in _fit_blocks(config, net, images, rows, held_out, seed=seed, device=device, reporter=reporter)
+        ]
+    else:
+        parts = _fit_blocks(config, net, images, train, held_out, seed=seed, device=device, reporter=reporter)
+    return StyleModel(config, parts).to(device).eval().requires_grad_(False)
+
+
+def _fit_blocks(
+    config: StyleConfig,
+    net: FeatureNet,
+    images: np.ndarray,
+    train: np.ndarray,
+    held_out: np.ndarray,
+    *,
+    seed: int,
+    device: torch.device,
+    reporter: ProgressReporter | None,
+) -> list[BlockStyle]:
+    """One part a block for the images at `train`."""
+    single = replace(config, manifold="mean") if config.manifold == "domains" else config
     parts: list[BlockStyle] = []
     for name in config.blocks:
         # As a later block will see them: after the earlier ones have moved their styles.
-        before = StyleModel(replace(config, blocks=config.blocks[: len(parts)]), parts)
-        (styles,) = collect_styles(styled_net(net, before) if parts else net, images, device, [name])
-        given, kept = styles[torch.from_numpy(train)], styles[torch.from_numpy(held_out)]
+        before = StyleModel(replace(single, blocks=config.blocks[: len(parts)]), parts)
+        seen = styled_net(net, before) if parts else net
+        (given,) = collect_styles(seen, images, device, [name], train)
         mean, deviation = given.mean(dim=0), given.std(dim=0).clamp_min(_SMALLEST_DEVIATION)
         manifold = None
-        if config.manifold != "mean":
+        if config.manifold in _SEARCHED:
+            (kept,) = collect_styles(seen, images, device, [name], held_out)
             manifold = fit_manifold(
                 _manifold_config(config),
                 lifted((given - mean) / deviation),
@@ -227,12 +274,39 @@ def fit_style(
                     f"(--style.blocks) or --style.manifold nearest."
                 )
         parts.append(BlockStyle(mean, deviation, manifold, config, seed).to(device).eval().requires_grad_(False))
-    return StyleModel(config, parts).to(device).eval().requires_grad_(False)
+    return parts
+
+
+class MeanBackbone(nn.Module):
+    """The mean of what several backbones make of the same images.
+
+    Args:
+        backbones: whose outputs have one shape.
+    """
+
+    def __init__(self, backbones: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.backbones = nn.ModuleList(backbones)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return torch.stack([backbone(images) for backbone in self.backbones]).mean(dim=0)
 
 
 def styled_net(net: FeatureNet, style: StyleModel) -> FeatureNet:
-    """A copy of `net` in which the style of every image is brought to the source styles after each block."""
+    """A copy of `net` in which the style of every image is brought to the source styles after each block.
+
+    Where each source domain has a style of its own, the backbone's outputs for all of them, and for the image as it is,
+    are averaged.
+    """
     copied = copy.deepcopy(net).eval()
+    moved = [_moving_backbone(net.backbone, style.config.blocks, parts) for parts in style.homes]
+    several = style.config.manifold == "domains"
+    copied.backbone = MeanBackbone([copied.backbone, *moved]).eval() if several else moved[0]
+    return copied
+
+
+def _moving_backbone(backbone: nn.Module, blocks: Sequence[str], parts: Sequence[nn.Module]) -> nn.Module:
+    """A copy of a backbone that moves styles after each of `blocks`."""
 
     def moving(part: nn.Module, name: str) -> Any:
         def hook(_module: nn.Module, _inputs: Any, output: torch.Tensor) -> torch.Tensor:
@@ -242,7 +316,7 @@ def styled_net(net: FeatureNet, style: StyleModel) -> FeatureNet:
 
         return hook
 
-    modules = style_modules(copied.backbone, style.config.blocks)
-    for name, module, part in zip(style.config.blocks, modules, style.parts, strict=True):
+    copied = copy.deepcopy(backbone).eval()
+    for name, module, part in zip(blocks, style_modules(copied, blocks), parts, strict=True):
         module.register_forward_hook(moving(part, name))
     return copied
