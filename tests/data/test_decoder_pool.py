@@ -353,10 +353,13 @@ def test_a_bad_image_is_the_same_after_a_journey():
 
 
 _SCRIPT = """
+import signal
 import sys
 from homefold.data import load_images
 from homefold.data.decoder_choice import shared_decoders
 
+# What a shell starts in the background ignores interrupts, and so do its children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # No guard: a script that is run again by its own children would never end.
 load_images(sys.argv[1:2], size=(8, 8))
 print(*shared_decoders().process_ids, flush=True)

@@ -15,7 +15,13 @@ from homefold.evaluation.stage_store import StageStore
 from homefold.features import build_feature_net
 from homefold.methods import Batch, LearningTask, Method, TaskKey, TrainingTask
 
-QUICK = {"features__epochs": 3, "features__batch_size": 32, "features__feature_dim": 32}
+QUICK = {
+    "features__epochs": 3,
+    "features__batch_size": 32,
+    "features__feature_dim": 32,
+    # Random filters need more steps than these few.
+    "features__augmentation__texture_probability": 0.0,
+}
 
 
 @pytest.fixture(scope="session")
