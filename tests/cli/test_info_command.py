@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 from scene import Homefold
 
 from homefold import ManifoldProjector
+from homefold.cli.info import _look_line
 from homefold.config import config_from_dict
 from homefold.pipeline import Homefold as Model
 
@@ -49,6 +52,24 @@ def test_a_person_reads_it_in_words(homefold: Homefold, shared_model: Path) -> N
     assert "starts: 1 encoder; at most 50 adam steps" in lines["Projection"]
     assert "%" in lines["Accuracy"]
     assert "torch" in lines["Made with"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({}, None),
+        ({"projection": {"views": 6, "textures": 4}}, "6 views; 4 fixed filters"),
+        (
+            {"style": {"blocks": ["block1", "block2"], "manifold": "domains", "weight": 0.5}},
+            "styles 0.5 of the way to each source domain after block1 and block2",
+        ),
+        ({"style": {"blocks": ["layer1"], "manifold": "mean", "weight": 1.0}}, "styles 1 of the way to their mean"),
+    ],
+)
+def test_how_target_images_are_seen_is_told_where_it_is_special(changes: dict[str, Any], line: str | None) -> None:
+    config = {"projection": {"views": 1, "textures": 0}, "style": {"blocks": []}}
+    told = _look_line({name: {**value, **changes.get(name, {})} for name, value in config.items()})
+    assert told.get("Target images", "").startswith(line) if line else told == {}
 
 
 def test_a_projector_of_features_is_described_too(homefold: Homefold, tmp_path: Path) -> None:

@@ -95,6 +95,7 @@ def _image_lines(facts: dict[str, Any]) -> dict[str, str]:
         f"best epoch {reports['features']['selected_epoch']} of {features['epochs']}",
         "Manifold": _manifold_line(config["manifold"], reports["manifold"]),
         "Projection": _projection_line(config["projection"]),
+        **_look_line(config),
         "Accuracy": f"{show_share(reports['classifier']['held_out_accuracy'])} of the held-out source images, "
         "without projection",
         "Made with": ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
@@ -130,6 +131,18 @@ def _manifold_line(config: dict[str, Any], report: dict[str, Any]) -> str:
         f"{line}; rehearsed features {report['rehearsed_cosine']:.3f}, brought home "
         f"{report['rehearsed_home_cosine']:.3f}"
     )
+
+
+def _look_line(config: dict[str, Any]) -> dict[str, str]:
+    """How target images are seen, where that is not once and as they are."""
+    projection, style = config["projection"], config.get("style", {})
+    seen = [f"{projection['views']} views"] if projection.get("views", 1) > 1 else []
+    seen += [f"{projection['textures']} fixed filters"] if projection.get("textures") else []
+    if style.get("blocks"):
+        home = {"domains": "each source domain", "nearest": "the most similar one"}.get(style["manifold"])
+        home = home or f"their {'mean' if style['manifold'] == 'mean' else 'VAE'}"
+        seen.append(f"styles {style['weight']:g} of the way to {home} after {' and '.join(style['blocks'])}")
+    return {"Target images": "; ".join(seen)} if seen else {}
 
 
 def _projection_line(config: dict[str, Any]) -> str:
