@@ -177,42 +177,8 @@ class Homefold:
                 on_epoch=on_epoch,
             )
             net = trained.net.requires_grad_(False)
-            z = self._extract(net, dataset.images)
-            y = torch.from_numpy(dataset.labels)
-            searched, pooled, head = z, None, self._head(net)
-            if head is not None:
-                searched = extract_features(net, dataset.images, self.device, space="backbone")
-                pooled = searched[train], searched[held_out]
-            rehearsed = rehearsed_features(
-                config,
-                dataset,
-                searched,
-                train,
-                held_out,
-                build=lambda: self._build_net(self._size, pretrained=True),
-                device=self.device,
-                checkpoint=checkpoint,
-                reporter=self.reporter,
-            )
+            model = self._fit_feature_model(net, dataset, train, held_out, checkpoint)
             style = self._fit_style(net, dataset, train, held_out)
-            model = fit_feature_model(
-                z[train],
-                y[train],
-                z[held_out],
-                y[held_out],
-                class_names=dataset.class_names,
-                manifold_config=config.manifold,
-                classifier_config=config.classifier,
-                projection=config.projection,
-                normalise=config.normalise_features,
-                seed=config.seed,
-                device=self.device,
-                domains=_domain_groups(dataset, train, held_out),
-                reporter=self.reporter,
-                pooled=pooled,
-                head=head,
-                rehearsed=rehearsed,
-            )
         self._net, self._model, self._domains = net, model, dataset.domain_names
         self._set_style(style)
         self._reports = {
@@ -228,6 +194,52 @@ class Homefold:
         if style is not None:
             self._reports["style"] = style.reports()
         return self
+
+    def _fit_feature_model(
+        self,
+        net: FeatureNet,
+        dataset: DomainDataset,
+        train: np.ndarray,
+        held_out: np.ndarray,
+        checkpoint: Path | None,
+    ) -> FeatureModel:
+        """Stages 2 and 3 on the features of the source images, after the networks that rehearse, if any."""
+        config = self.config
+        z = self._extract(net, dataset.images)
+        y = torch.from_numpy(dataset.labels)
+        searched, pooled, head = z, None, self._head(net)
+        if head is not None:
+            searched = extract_features(net, dataset.images, self.device, space="backbone")
+            pooled = searched[train], searched[held_out]
+        rehearsed = rehearsed_features(
+            config,
+            dataset,
+            searched,
+            train,
+            held_out,
+            build=lambda: self._build_net(self._size, pretrained=True),
+            device=self.device,
+            checkpoint=checkpoint,
+            reporter=self.reporter,
+        )
+        return fit_feature_model(
+            z[train],
+            y[train],
+            z[held_out],
+            y[held_out],
+            class_names=dataset.class_names,
+            manifold_config=config.manifold,
+            classifier_config=config.classifier,
+            projection=config.projection,
+            normalise=config.normalise_features,
+            seed=config.seed,
+            device=self.device,
+            domains=_domain_groups(dataset, train, held_out),
+            reporter=self.reporter,
+            pooled=pooled,
+            head=head,
+            rehearsed=rehearsed,
+        )
 
     def _fit_style(
         self, net: FeatureNet, dataset: DomainDataset, train: np.ndarray, held_out: np.ndarray
