@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from homefold.errors import ConfigError
+from homefold.features.extraction import extract_views
+from homefold.features.views import fixed_views
 from homefold.methods.base import ImageSet
+from homefold.methods.feature_stage import train_feature_stage
 from homefold.methods.registry import find_method
 
 
@@ -39,6 +43,16 @@ def test_controls_see_a_target_as_they_are_told_to(setting, task_for, few_digits
             trained = found.train(task_for(found, features__epochs=1))
             answers.append(trained.answer(images).features)
         assert not np.allclose(answers[0].numpy(), answers[1].numpy(), atol=1e-3), method
+
+
+def test_features_that_are_kept_are_those_of_the_views_asked_for(task_for, few_digits):
+    task = task_for(find_method("without-projection"), features__epochs=1)
+    stage, images = train_feature_stage(task), ImageSet(few_digits.images[:9], "some")
+    asked = [fixed_views(count, mirror=False, textures=textures) for count in (1, 2) for textures in (0, 1, 2)]
+    # Twice: the second time they come from the disk.
+    for views in (*asked, *asked):
+        kept, _ = stage.of(images, views=views)
+        assert torch.equal(kept, extract_views(stage.net, images.pixels, task.device, space="feature", views=views))
 
 
 @pytest.mark.parametrize(
