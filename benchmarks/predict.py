@@ -20,8 +20,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from measuring import clustered_features, print_table, surroundings, write_jpegs, write_result
+from measuring import clustered_features, made_up_dataset, print_table, surroundings, write_jpegs, write_result
 
 from homefold import Homefold, preset_config
 from homefold.classifier import ClassifierConfig
@@ -36,6 +37,10 @@ def make_model(folder: Path, preset: str) -> None:
     config = preset_config(preset, features__weights="none", manifold__epochs=60)
     model = Homefold(config, device="cpu")
     model._net = model._build_net(model._size, pretrained=False).to(memory_format=torch.channels_last).eval()
+    model._name_style_blocks(model._net)
+    shown = made_up_dataset(3 * _CLASSES, model._size[0])
+    rows = np.arange(len(shown))
+    model._set_style(model._fit_style(model._net, shown, rows, rows))
     z, labels = clustered_features(420, model._net.feature_dim, _CLASSES)
     model._model = fit_feature_model(
         z[:350],
@@ -57,6 +62,8 @@ def make_model(folder: Path, preset: str) -> None:
         "manifold": model._model.manifold.report.as_dict(),
         "classifier": {"held_out_accuracy": model._model.classifier.held_out_accuracy},
     }
+    if model._style is not None:
+        model._reports["style"] = model._style.reports()
     model.save(folder)
 
 

@@ -70,6 +70,8 @@ QUICK = {
     "features.augmentation.texture_probability": 0.0,
     "manifold.epochs": 200,
     "manifold.latent_dim": 8,
+    # Styles have tests of their own; without them features are f's own.
+    "style.blocks": (),
 }
 
 

@@ -12,14 +12,14 @@ import tyro
 
 from homefold.choices import require_choices
 from homefold.classifier import ClassifierConfig
-from homefold.data.augmentation import augmentation_preset
+from homefold.data.augmentation import AugmentationConfig, augmentation_preset
 from homefold.errors import ConfigError
 from homefold.features.config import FeatureConfig
 from homefold.features.network import Normalisation
 from homefold.features.views import View, fixed_views
 from homefold.manifold import ManifoldConfig, paper_manifold_config
 from homefold.projection.config import ProjectionConfig, projection_preset
-from homefold.style.config import StyleConfig
+from homefold.style.config import EARLY, StyleConfig
 
 __all__ = [
     "HomefoldConfig",
@@ -68,7 +68,7 @@ class HomefoldConfig:
     projection: ProjectionConfig = field(default_factory=ProjectionConfig)
     """Stage 4: the search at inference."""
     style: StyleConfig = field(default_factory=StyleConfig)
-    """How the style of an unseen image is brought to the source styles inside the network; by default not at all."""
+    """How the style of an unseen image is brought to the source styles inside the network."""
 
     def views(self, projection: ProjectionConfig | None = None) -> tuple[View, ...]:
         """How each image is seen at prediction, by other settings of the projection if they are given."""
@@ -87,7 +87,19 @@ class HomefoldConfig:
 
 
 def _default() -> HomefoldConfig:
-    return HomefoldConfig()
+    """A pretrained network at 224 px: what did best on left-out source domains of PACS (docs/findings.md)."""
+    return HomefoldConfig(
+        features=FeatureConfig(
+            temperature=0.2,
+            cross_entropy_weight=1.0,
+            learning_rate=0.1,
+            mix_style_probability=0.5,
+            average_from=0.5,
+            average_every=20,
+            augmentation=AugmentationConfig(grey_probability=0.25, fourier_mix_probability=0.5),
+        ),
+        style=StyleConfig(blocks=(EARLY,), manifold="mean", weight=0.5),
+    )
 
 
 def _small() -> HomefoldConfig:
@@ -103,6 +115,7 @@ def _small() -> HomefoldConfig:
             epochs=30,
             augmentation=augmentation_preset("digits"),
         ),
+        style=StyleConfig(blocks=(EARLY,), manifold="domains", weight=0.5),
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from homefold.config import HomefoldConfig, config_to_dict, preset_config
 from homefold.data.dataset import DomainDataset
@@ -64,11 +65,12 @@ def run_demo(
 
     unseen = load_digits_mini().only(target)
     features = extract_features(model.net, unseen.images, model.device)
+    searched = torch.from_numpy(model.searched_features(unseen.images)).to(model.device)
     answers = {
         "Deep All": deep_all.predict_proba(unseen.images).argmax(axis=1),
         "f without projection": model.feature_model.predict(features, projected=False).indices,
-        "1-NN": _nearest_neighbour(model, source).predict(features).indices,
-        "full method": model.feature_model.predict(features, reporter=reporter).indices,
+        "1-NN": _nearest_neighbour(model, source).predict(searched).indices,
+        "full method": model.feature_model.predict(searched, reporter=reporter).indices,
     }
     (out / "records.jsonl").unlink(missing_ok=True)
     table = []
@@ -79,7 +81,14 @@ def run_demo(
     source_features = extract_features(model.net, source.images, model.device)
     chosen = _examples(answers["f without projection"], answers["full method"], unseen.labels)
     draw_homecoming(
-        out / "homecoming.png", model.feature_model, source, source_features, unseen, features, chosen=chosen
+        out / "homecoming.png",
+        model.feature_model,
+        source,
+        source_features,
+        unseen,
+        features,
+        chosen=chosen,
+        searched=searched,
     )
     summary = {
         "dataset": unseen.name,

@@ -144,10 +144,19 @@ class FeatureModel:
         projected: bool = True,
         config: ProjectionConfig | None = None,
         reporter: ProgressReporter | None = None,
+        plain: torch.Tensor | None = None,
     ) -> Predictions:
-        """Answers for raw features `(n, d)`; without projection C sees the features themselves."""
+        """Answers for raw features `(n, d)`; without projection C sees the features themselves.
+
+        Args:
+            z: the features.
+            projected: bring them to the manifold first.
+            config: other settings of the search than the model's own.
+            reporter: is told the progress of the search.
+            plain: `(n, d)` what has its say where the projection is not trusted, if that is not `z`.
+        """
         if projected:
-            return self.classify(self.project(z, config, reporter), z, config)
+            return self.classify(self.project(z, config, reporter), z, config, plain)
         raw = z.to(self.device).float()
         prepared = raw if self.head is not None else self.prepare(raw)
         ones = torch.ones(len(z), device=self.device)
@@ -156,10 +165,17 @@ class FeatureModel:
         own = self._classified(self.seen(raw))
         return self._predictions(found, ones * math.nan, own, ones == 0)
 
-    def classify(self, found: Projection, z: torch.Tensor, config: ProjectionConfig | None = None) -> Predictions:
+    def classify(
+        self,
+        found: Projection,
+        z: torch.Tensor,
+        config: ProjectionConfig | None = None,
+        plain: torch.Tensor | None = None,
+    ) -> Predictions:
         """Answers for raw features `z` that were projected with `config`, by default the model's own settings.
 
-        Where the projection is not trusted, or trusted in part, the features as they are have their say.
+        Where the projection is not trusted, or trusted in part, the features as they are have their say: `plain`, where
+        their styles were moved before the search.
         """
         config = config or self.projection
         off_manifold = (1 - found.similarity_after) / self.off_manifold_scale(config)
@@ -168,7 +184,7 @@ class FeatureModel:
         if config.trust_below is not None:
             trusted &= off_manifold <= config.trust_below
         if not config.answers_for_all:
-            own = self._classified(self.seen(z))
+            own = self._classified(self.seen(z if plain is None else plain))
             blended = config.blend * probabilities + (1 - config.blend) * own
             probabilities = torch.where(trusted[:, None], blended, own)
         return self._predictions(found, off_manifold, probabilities, trusted)

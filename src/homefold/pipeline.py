@@ -35,7 +35,7 @@ from homefold.processes import current_processes
 from homefold.progress import ProgressReporter, RichReporter, SilentReporter
 from homefold.projection import Projection, ProjectionConfig
 from homefold.rehearsal import rehearsed_features, require_rehearsable
-from homefold.style import StyleModel, fit_style, style_modules, styled_net
+from homefold.style import StyleModel, fit_style, named_blocks, style_modules, styled_net
 
 __all__ = ["Homefold", "ImageData"]
 
@@ -155,7 +155,7 @@ class Homefold:
         net = self._build_net(self._size, pretrained=True)
         searched_dim = net.backbone_dim if self._space == "backbone" else net.feature_dim
         # All complain before any image is decoded.
-        style_modules(net.backbone, self.config.style.blocks)
+        self._name_style_blocks(net)
         build_manifold(self.config.manifold, searched_dim)
         self.config.projection.require_manifold(self.config.manifold.per)
         dataset = self._source_dataset(data, labels, domains, holdout, skip_bad)
@@ -240,6 +240,17 @@ class Homefold:
             head=head,
             rehearsed=rehearsed,
         )
+
+    def _name_style_blocks(self, net: FeatureNet) -> None:
+        """Let the settings name the blocks of this network after which styles are moved; refuse those it has not."""
+        style = named_blocks(self.config.style, net.backbone, self._size)
+        if self.config.style.blocks and not style.blocks:
+            self.reporter.message(
+                f"Styles are left as they are: {self.config.features.backbone} has no early blocks that give fine "
+                f"feature maps. Where it has others, name them by --style.blocks."
+            )
+        style_modules(net.backbone, style.blocks)
+        self.config = replace(self.config, style=style)
 
     def _fit_style(
         self, net: FeatureNet, dataset: DomainDataset, train: np.ndarray, held_out: np.ndarray
@@ -382,9 +393,11 @@ class Homefold:
             skip_bad: leave out files that cannot be read instead of stopping; `paths` tells which remain.
         """
         parts = []
+        untrusted = self._style is not None and not (projection or self.config.projection).answers_for_all
         for images, paths in self._image_chunks(data, skip_bad=skip_bad):
             z = self._searched(images, projection, styled=projected)
-            part = self.feature_model.predict(z, projected=projected, config=projection)
+            plain = self._searched(images, projection, styled=False) if untrusted else None
+            part = self.feature_model.predict(z, projected=projected, config=projection, plain=plain)
             parts.append(replace(part, paths=paths))
         return Predictions.concatenate(parts)
 

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -234,7 +235,8 @@ def test_decoder_processes_outlive_a_chunk_and_change_no_answer(
     assert homefold("predict", shared_model, with_bad_images, "--json", "--skip-bad").out == found.out
     assert pool.process_ids == first
     pool.close()
-    assert (found.code, found.out, found.err) == (expected.code, expected.out, expected.err)
+    told, expected_told = (re.sub(r"\d+:\d\d:\d\d", "TIME", ended.err) for ended in (found, expected))
+    assert (found.code, found.out, told) == (expected.code, expected.out, expected_told)
 
 
 def test_skip_bad_with_nothing_but_bad_images_is_no_crash(

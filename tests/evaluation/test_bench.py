@@ -145,10 +145,11 @@ def test_one_training_serves_all_that_can_share_it(tiny, tiny_digits, trainings)
         "classifier": {"needed": 2, "done": 0},
         "features": {"needed": 2, "done": 0},
         "manifold": {"needed": 3, "done": 0},
+        "style": {"needed": 2, "done": 0},
     }
     run_bench(options, dataset=tiny_digits)
-    # features of the source and of the target, once for f and once for Deep All
-    assert trainings.take() == {"train_features": 2, "fit_manifold": 3, "fit_classifier": 2, "extract_features": 4}
+    # features of the source, of the target, and of the target with styles moved, once for f and once for Deep All
+    assert trainings.take() == {"train_features": 2, "fit_manifold": 3, "fit_classifier": 2, "extract_features": 6}
     run_bench(tiny("ablation", methods=methods), dataset=tiny_digits)
     assert trainings.take() == {}, "another suite on the same source shares everything"
     run_bench(tiny(methods=methods, settings=(*options.settings, "projection.steps=20")), dataset=tiny_digits)
@@ -226,7 +227,8 @@ def test_the_target_cannot_be_reached_from_training(tiny, tiny_digits):
     run_bench(options, dataset=tiny_digits)
     elsewhere = replace(options, out=options.out.with_name("blank"))
     (record,) = run_bench(elsewhere, dataset=replace(tiny_digits, images=blank))
-    assert sorted(name.split("-")[0] for name in trained(options.out)) == ["classifier", "features", "manifold"]
+    kinds = sorted(name.split("-")[0] for name in trained(options.out))
+    assert kinds == ["classifier", "features", "manifold", "style"]
     assert trained(elsewhere.out) == trained(options.out)
     assert record.accuracy == pytest.approx(1 / 3), "all blank images get the same answer"
 
@@ -266,7 +268,8 @@ class TestOtherProtocols:
         counts = trainings.take()
         assert (counts["train_features"], counts["fit_manifold"], counts["fit_classifier"]) == (6, 3, 3)
         stages = [sorted(name.split("-")[0] for name in record.facts["stages"]) for record in records[:3:2]]
-        assert stages == [["classifier", "features", "manifold"], sorted(["classifier", "features", "manifold"] * 2)]
+        once = ["classifier", "features", "manifold", "style"]
+        assert stages == [once, sorted([*once, "classifier", "features", "manifold"])]
 
     def test_few_shot_continues_f_g_and_c_on_the_samples_alone(self, tiny, tiny_digits, monkeypatch):
         seen = []
@@ -436,7 +439,7 @@ def test_a_warm_up_changes_no_answer(tiny, tiny_digits, method):
     assert before["probabilities"].tobytes() == after["probabilities"].tobytes()
     if method == "vae":
         extracted = [len(list((tiny().out / name).glob("stages/features-*/images-*"))) for name in ("cold", "warm")]
-        assert extracted == [1, 2]
+        assert extracted == [2, 4], "with styles moved and as they are"
 
 
 def test_the_benchmark_trains_what_the_estimator_trains(tiny, tiny_digits):

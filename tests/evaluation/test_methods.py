@@ -65,7 +65,8 @@ class TestSettings:
         for name in ("vae", "gan", "nearest"):
             config = find_method(name).configure(self.BASE, "quick")
             assert config.manifold.kind == name
-            assert replace(config, manifold=self.BASE.manifold) == self.BASE
+            assert config.style == replace(self.BASE.style, blocks=("block1", "block2"))
+            assert replace(config, manifold=self.BASE.manifold, style=self.BASE.style) == self.BASE
 
     def test_the_gan_trains_longer_than_the_vae_as_its_default_does(self):
         assert find_method("gan").configure(self.BASE, "quick").manifold.epochs == 90

@@ -59,7 +59,9 @@ def test_leaving_two_domains_out_trains_no_features_again(tiny, tiny_digits, mon
     assert seen["nearest"][1] is None
     vae = records[0]
     assert vae.facts["manifold"]["rehearsed_home_cosine"] > vae.facts["manifold"]["rehearsed_cosine"]
-    assert sorted(name.split("-")[0] for name in vae.facts["stages"]) == ["classifier", *["features"] * 4, "manifold"]
+    assert sorted(name.split("-")[0] for name in vae.facts["stages"]) == [
+        "classifier", *["features"] * 4, "manifold", "style",
+    ]  # fmt: skip
     assert set(vae.facts["stages"]) <= {stage.name for stage in plan.stages}
     again = run_bench(tiny("leave-two-out", methods=("without-projection",)), dataset=tiny_digits)
     assert [record.status for record in again] == ["finished"] * 3

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from homefold.config import HomefoldConfig, preset_config
+from homefold.config import HomefoldConfig, preset_config, replace_settings
 from homefold.data import DomainDataset
 from homefold.evaluation.stage_store import StageStore
 from homefold.features import build_feature_net
@@ -41,7 +41,8 @@ def task_for(source: DomainDataset, tmp_path: Path) -> Callable[..., TrainingTas
     """The task of training a method on the source in seconds."""
 
     def task(method: Method, adapt: DomainDataset | None = None, **settings: object) -> TrainingTask:
-        config: HomefoldConfig = preset_config("small", **{**QUICK, **settings})
+        changes = {name.replace("__", "."): value for name, value in {**QUICK, **settings}.items()}
+        config: HomefoldConfig = replace_settings(method.starting(preset_config("small")), changes)
         return TrainingTask(
             key=TaskKey("source", method.configure(config, "quick"), "few" if adapt is not None else ""),
             source=source,

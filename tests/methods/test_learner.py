@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from homefold.config import preset_config
+from homefold.config import preset_config, replace_settings
 from homefold.errors import ConfigError, FeatureCollapseError
 from homefold.features import build_backbone
 from homefold.features.loop import TrainingRun
@@ -273,7 +273,7 @@ def test_progress_is_the_share_of_steps_that_are_over(batch: Batch):
     ],
 )
 def test_settings_that_only_stage_1_follows_are_refused_before_training(task_for, name, value):
-    config = preset_config("small", **{f"features__{name}": value})
+    config = replace_settings(Plain().starting(preset_config("small")), {f"features.{name}": value})
     refusal = rf"^plain does not follow features\.{name}, .* as in vae:features\.{name}=VALUE\.$"
     with pytest.raises(ConfigError, match=refusal):
         Plain().configure(config, "quick")

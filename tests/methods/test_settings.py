@@ -98,7 +98,7 @@ def test_dotted_names_change_the_common_settings_for_one_method():
 def test_dotted_names_and_a_methods_own_stand_together():
     changed = find_method("jigen:weight=0.3,features.epochs=3,ordered=0.9")
     assert changed.settings() == {"weight": 0.3, "ordered": 0.9, "permutations": 30, "changes": ["features.epochs=3"]}
-    assert changed.configure(preset_config("small"), "default").features.epochs == 3
+    assert changed.configure(changed.starting(preset_config("small")), "default").features.epochs == 3
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_stages_that_do_not_depend_on_the_change_are_shared(few_digits, tmp_path
     plain, search, manifold, features = ({stage.kind: stage for stage in found[name][1]} for name in names)
     assert search == plain
     assert {kind for kind in plain if plain[kind] != manifold[kind]} == {"manifold"}
-    assert {kind for kind in plain if plain[kind] != features[kind]} == {"features", "manifold", "classifier"}
+    assert {kind for kind in plain if plain[kind] != features[kind]} == {"features", "manifold", "classifier", "style"}
 
 
 @pytest.mark.parametrize("name", ["gan", "without-features", "rsc", "memo+vae"])

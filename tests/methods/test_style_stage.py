@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from homefold.config import preset_config
 from homefold.errors import ConfigError
+from homefold.evaluation.options import BenchOptions
+from homefold.evaluation.planning import Planner
 from homefold.features.extraction import extract_views
 from homefold.features.views import fixed_views
 from homefold.methods.base import ImageSet
@@ -78,3 +81,55 @@ def test_the_control_of_a_styled_answer_is_the_plain_one(task_for, few_digits):
     found = styled.train(task_for(styled, features__epochs=2)).answer(images)
     assert np.array_equal(found.before.probabilities, expected.before.probabilities)
     assert not np.array_equal(found.predictions.probabilities, expected.predictions.probabilities)
+
+
+def _configured(name: str, preset: str = "small"):
+    method = find_method(name)
+    return method.configure(method.starting(preset_config(preset)), "default")
+
+
+@pytest.mark.parametrize(
+    ("name", "blocks"),
+    [
+        ("vae", ("block1", "block2")),
+        ("gan", ("block1", "block2")),
+        ("nearest", ("block1", "block2")),
+        ("without-features", ("block1", "block2")),
+        ("vae:projection.steps=3", ("block1", "block2")),
+        ("vae:style.blocks=[]", ()),
+        ("without-projection", ()),
+        ("without-projection:style.blocks=early", ("block1", "block2")),
+        ("deep-all", ()),
+        ("jigen", ()),
+        ("class-means+without-projection", ()),
+        ("t3a+vae", ()),
+        ("tent+vae", ()),
+    ],
+)
+def test_the_styles_of_a_preset_are_for_what_projects(name, blocks):
+    assert _configured(name).style.blocks == blocks
+
+
+def test_learners_begin_without_what_only_stage_1_follows_at_a_rate_they_are_stable_at():
+    ours, plain, learner = (_configured(name, "default").features for name in ("vae", "deep-all", "jigen"))
+    assert (ours.mix_style_probability, ours.learning_rate) == (plain.mix_style_probability, plain.learning_rate)
+    assert (ours.mix_style_probability, ours.learning_rate) == (0.5, 0.1)
+    assert (learner.mix_style_probability, learner.learning_rate) == (0.0, 0.05)
+    assert learner.augmentation == ours.augmentation
+
+
+def test_what_is_set_for_all_methods_reaches_them_all_and_what_they_would_ignore_is_refused(few_digits, tmp_path):
+    def styles(*methods: str, settings: tuple[str, ...] = ()):
+        options = BenchOptions(
+            "digits-mini", tmp_path, preset="quick", seeds=1, targets=("street",), device="cpu",
+            methods=methods, settings=settings,
+        )  # fmt: skip
+        return {run.method_name: run.config.style for unit in Planner(options, few_digits).units() for run in unit.runs}
+
+    found = styles("vae", "without-projection", "deep-all", "tent")
+    assert [style.blocks for style in found.values()] == [("block1", "block2"), (), (), ()]
+    assert found["vae"].manifold == "domains"
+    found = styles("vae", "without-projection", "deep-all", settings=("style.blocks=block2",))
+    assert {style.blocks for style in found.values()} == {("block2",)}
+    with pytest.raises(ConfigError, match=r"tent.* would ignore style\.blocks=block2"):
+        styles("tent", settings=("style.blocks=block2",))

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
 from homefold import Homefold, preset_config
 from homefold.cli.evaluate import measure
-from homefold.config import HomefoldConfig, replace_settings
+from homefold.config import HomefoldConfig
 from homefold.data import load_digits_mini
 from homefold.errors import ConfigError
 from homefold.features import FeatureNet, extract_features
-from homefold.features.backbones import build_backbone
+from homefold.features.backbones import DigitsNet, build_backbone
 from homefold.progress import SilentReporter
-from homefold.style import StyleConfig, collect_styles, fit_style, map_style, restyle, styled_net
+from homefold.style import (
+    StyleConfig,
+    collect_styles,
+    early_blocks,
+    fit_style,
+    map_style,
+    named_blocks,
+    restyle,
+    styled_net,
+)
 from homefold.style.model import lifted, lowered
 
 BLOCKS = ("block1", "block2")
@@ -44,6 +56,14 @@ class TestStatistics:
         maps = torch.tensor([[[[1.0, 3.0]], [[5.0, 5.0]]]])
         # deviations 1 and 0; the least variance is a millionth
         assert map_style(maps)[0].tolist() == pytest.approx([2.0, 5.0, 0.0, 0.5 * np.log(1e-6)], abs=1e-5)
+
+    @given(st.integers(0, 10_000), st.floats(-3, 3), st.floats(0.05, 5), st.sampled_from(["float32", "bfloat16"]))
+    def test_a_style_is_that_of_a_slow_reference(self, seed, mean, deviation, dtype):
+        drawn = torch.randn(2, 3, 6, 7, generator=torch.Generator().manual_seed(seed)) * deviation + mean
+        maps = drawn.to(getattr(torch, dtype)).contiguous(memory_format=torch.channels_last)
+        exact = maps.double()
+        expected = [exact.mean((2, 3)), (exact.var((2, 3), correction=0) + 1e-6).sqrt().log()]
+        assert torch.allclose(map_style(maps).double(), torch.cat(expected, dim=1), atol=2e-3)
 
     @given(st.integers(0, 10_000))
     def test_a_restyled_map_has_the_wanted_style_and_the_same_pattern(self, seed):
@@ -274,6 +294,88 @@ class TestWholeModel:
         images = digits.only(names[0]).images[:9]
         assert np.array_equal(loaded.predict(images).probabilities, model.predict(images).probabilities)
 
-    def test_by_default_there_is_none(self):
-        assert HomefoldConfig().style.blocks == ()
-        assert replace_settings(HomefoldConfig(), {"style.weight": 0.5}).style.weight == 0.5
+    def test_presets_move_styles_half_the_way_and_the_paper_does_not(self):
+        assert HomefoldConfig().style.blocks == preset_config("paper").style.blocks == ()
+        assert preset_config("default").style == StyleConfig(("early",), "mean", 0.5)
+        assert preset_config("small").style == StyleConfig(("early",), "domains", 0.5)
+
+    def test_after_a_fit_the_settings_name_the_blocks(self, digits):
+        config = preset_config("small", features__epochs=1, features__feature_dim=16, manifold__kind="nearest")
+        some = digits.subset(np.arange(0, len(digits), 24))
+        model = Homefold(config, device="cpu").fit(some)
+        assert model.config.style == replace(config.style, blocks=("block1", "block2"))
+        assert len(model._style.homes) == len(digits.domain_names)
+
+    def test_a_network_without_fine_maps_keeps_styles_and_says_so(self, digits):
+        class Told(SilentReporter):
+            def __init__(self):
+                self.messages = []
+
+            def message(self, text):
+                self.messages.append(text)
+
+        settings = {"features__epochs": 1, "features__mix_style_probability": 0.5, "manifold__kind": "nearest"}
+        config = preset_config("small", **settings, features__feature_dim=16)
+        flat = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 24), nn.ReLU(), nn.Linear(24, 20))
+        some, told = digits.subset(np.arange(0, len(digits), 24)), Told()
+        model = Homefold(config, backbone=flat, device="cpu", reporter=told).fit(some)
+        assert model.config.style.blocks == ()
+        assert model._style is None
+        assert any("no early blocks that give fine feature maps" in text for text in told.messages)
+        assert len(model.predict(some.images[:3])) == 3
+
+    def test_where_the_projection_is_not_trusted_styles_stay_too(self, fitted):
+        model, target = fitted
+        images = target.images[:20]
+        whole, plain = model.predict(images), model.predict(images, projected=False)
+        assert not np.allclose(whole.probabilities, plain.probabilities, atol=1e-3)
+        never = model.predict(images, projection=replace(model.config.projection, trust_below=0))
+        assert np.array_equal(never.probabilities, plain.probabilities)
+        half = model.predict(images, projection=replace(model.config.projection, blend=0.5))
+        assert half.probabilities == pytest.approx((whole.probabilities + plain.probabilities) / 2, abs=1e-6)
+
+
+class Coarse(nn.Module):
+    """A network in two large parts, of which only the first gives a fine map."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 4, 3, stride=4, padding=1)
+        self.second = nn.Conv2d(4, 8, 8, stride=8)
+        self.last = nn.Linear(8, 8)
+
+    def forward(self, images):
+        return self.last(self.second(self.first(images)).mean((2, 3)))
+
+
+class TestEarly:
+    @pytest.mark.parametrize(
+        ("name", "side", "expected"),
+        [
+            ("resnet18", 224, ("layer1", "layer2")),
+            ("digits-bn", 32, ("block1", "block2")),
+            ("wrn-16-4", 32, ("group1", "group2")),
+            ("alexnet", 224, ("features1",)),
+        ],
+    )
+    def test_the_first_blocks_with_fine_maps(self, name, side, expected):
+        assert early_blocks(build_backbone(name), (side, side)) == expected
+
+    def test_the_network_is_left_as_it_was(self):
+        net = DigitsNet(batch_norm=True).train()
+        before = {name: value.clone() for name, value in net.state_dict().items()}
+        early_blocks(net, (32, 32))
+        assert net.training
+        assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
+        assert not any(module._forward_hooks for module in net.modules())
+
+    def test_a_coarse_map_does_not_count(self):
+        assert early_blocks(Coarse(), (64, 64)) == ("first",)
+
+    def test_names_that_were_given_stay(self):
+        config = StyleConfig(("block3",))
+        assert named_blocks(config, DigitsNet(), (32, 32)) is config
+
+    def test_it_stands_alone(self):
+        with pytest.raises(ConfigError, match="early alone or names blocks; got early block1"):
+            StyleConfig(("early", "block1"))

@@ -209,24 +209,32 @@ class Planner:
         self.methods = {name: find_method(name) for name in options.methods or self.suite.methods}
         self.backbones = options.backbones or self.suite.backbones_for(options.preset)
         self._configs = {name: self._config(name) for name in self.backbones}
-        for config in self._configs.values():
-            self._check_methods(config)
+        self._own_configs = {
+            (backbone, name): self._config(backbone, method)
+            for backbone in self.backbones
+            for name, method in self.methods.items()
+        }
+        for backbone, config in self._configs.items():
+            build_backbone(backbone, config.features.weights)  # complains before images are decoded
+            self._check_methods(backbone, config.features.weights)
 
-    def _config(self, backbone: str) -> HomefoldConfig:
+    def _config(self, backbone: str, method: Method | None = None) -> HomefoldConfig:
+        """The settings that were asked for, as all methods share them or as one of them begins with them."""
         options, suite = self.options, self.suite
         config = bench_config(options.preset, backbone, weights=options.weights, elbow_search=suite.elbow_search)
         if options.preset == "paper":
             config = replace_settings(config, dict(suite.paper_settings))
+        if method is not None:
+            config = method.starting(config)
         for text in options.settings:
             config = with_settings(config, text)
-        build_backbone(backbone, config.features.weights)  # complains before images are decoded
         return select_epoch(config, options.selection)
 
-    def _check_methods(self, config: HomefoldConfig) -> None:
+    def _check_methods(self, backbone: str, weights: str) -> None:
         """Complain of settings of one method, and of weights that it does not find, before images are decoded."""
-        checked = {config.features.weights}
-        for method in self.methods.values():
-            features = method.configure(config, self.options.preset).features
+        checked = {weights}
+        for name, method in self.methods.items():
+            features = method.configure(self._own_configs[backbone, name], self.options.preset).features
             if features.weights not in checked:
                 build_backbone(features.backbone, features.weights)
                 checked.add(features.weights)
@@ -293,7 +301,8 @@ class Planner:
         self, backbone: str, config: HomefoldConfig, split: Split, target: Target, name: str, variation: Variation
     ) -> Run:
         method = _varied(self.methods[name], variation)
-        configured = replace_settings(method.configure(config, self.options.preset), dict(variation.settings))
+        own = replace(self._own_configs[backbone, name], seed=config.seed)
+        configured = replace_settings(method.configure(own, self.options.preset), dict(variation.settings))
         candidates = candidates_for(configured, self.options.selection, self.options.candidates)
         data = self.data(config)
         identity = {

@@ -9,6 +9,7 @@ from homefold.config import HomefoldConfig, preset_config, replace_settings
 from homefold.errors import ConfigError
 from homefold.manifold import paper_manifold_config
 from homefold.projection import projection_preset
+from homefold.style import StyleConfig
 
 __all__ = ["SMALL_BACKBONES", "BenchPreset", "bench_config", "list_bench_presets"]
 
@@ -32,7 +33,7 @@ def bench_config(preset: str, backbone: str, *, weights: str = "", elbow_search:
         preset: `paper` (the text to the letter), `default` (what serves users best) or `quick` (minutes).
         backbone: any that `build_backbone` knows.
         weights: where a pretrained backbone starts; empty for the preset's own.
-        elbow_search: search as the paper's tables of β and ε do, from one random start to the elbow.
+        elbow_search: search as the paper's tables of β and ε do, from one random start to the elbow, and let styles be.
     """
     if preset not in list_bench_presets():
         raise ConfigError(f"there is no preset {preset!r}; choose one of {', '.join(list_bench_presets())}.")
@@ -42,7 +43,7 @@ def bench_config(preset: str, backbone: str, *, weights: str = "", elbow_search:
     if elbow_search and preset != "paper":
         search = projection_preset("authors")
         steps = _QUICK_SEARCH_STEPS if preset == "quick" else search.steps
-        config = replace(config, projection=replace(search, steps=steps))
+        config = replace(config, projection=replace(search, steps=steps), style=StyleConfig())
     return config
 
 

@@ -9,7 +9,7 @@ __all__ = ["WeightAverage", "average_is_due"]
 
 
 def average_is_due(step: int, steps: int, start: float, every: int) -> bool:
-    """Whether the weights after `step` (from 1) of `steps` are averaged.
+    """Whether the weights after `step` (from 1) of `steps` are averaged; in a training too short for any, the last are.
 
     Args:
         step: how many steps are done.
@@ -19,8 +19,13 @@ def average_is_due(step: int, steps: int, start: float, every: int) -> bool:
 
     >>> [step for step in range(1, 21) if average_is_due(step, 20, 0.5, 3)]
     [12, 15, 18]
+    >>> [step for step in range(1, 8) if average_is_due(step, 7, 0.5, 20)]
+    [7]
     """
-    return every > 0 and step % every == 0 and step > start * steps
+    if every == 0 or not step > start * steps:
+        return False
+    none_fits = not steps // every * every > start * steps
+    return step == steps if none_fits else step % every == 0
 
 
 class WeightAverage:

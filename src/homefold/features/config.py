@@ -75,7 +75,8 @@ class FeatureConfig:
     average_from: float = 1.0
     """Fraction of the training from which the weights are averaged at every epoch; 1 means no averaging."""
     average_every: int = 0
-    """Average the weights every so many steps instead, from the same point on; 0 averages once an epoch."""
+    """Average the weights every so many steps instead, from the same point on (in a shorter training, the last ones
+    alone); 0 averages once an epoch."""
     held_out: float = 0.1
     """Fraction of each source domain and class kept out of training, to select on."""
     select: Literal["best", "last"] = "best"

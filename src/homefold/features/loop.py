@@ -259,7 +259,6 @@ class TrainingRun(ABC):
             generator(self.seed, "order", self.epoch),
         )
         augmentation = generator(self.seed, "augmentation", self.epoch, device=self.device)
-        self._require_averages(config.epochs * len(order))
         averaged_before = self.average.count
         losses = torch.empty(len(order), device=self.device)
         require_even_parts(order.shape[1], self.processes.count)
@@ -308,15 +307,6 @@ class TrainingRun(ABC):
         self, images: torch.Tensor, labels: torch.Tensor, domains: torch.Tensor, rows: torch.Tensor
     ) -> torch.Tensor:
         return self.batch_loss(Batch(images, labels, domains, rows, self._step, self._total))
-
-    def _require_averages(self, steps: int) -> None:
-        """Refuse a distance between averages that none fits in."""
-        start, every = self.config.average_from, self.config.average_every
-        if every and not average_is_due(steps // every * every, steps, start, every):
-            raise ConfigError(
-                f"average_every {every} with average_from {start} averages nothing in a training of {steps} steps; "
-                f"lower either of them."
-            )
 
     def _agree(self, losses: torch.Tensor) -> None:
         """Add up the processes' shares of the losses, and average the batch-norm statistics that each has."""

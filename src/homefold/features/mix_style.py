@@ -69,12 +69,20 @@ class MixStyle:
         probability: of every sample, each on its own, to be mixed.
         alpha: λ is drawn from Beta(α, α); small values keep most of one of the two styles.
         device: where the maps lie.
+        named: whether the modules were asked for by name; of others, what is no map stays as it is.
     """
 
     def __init__(
-        self, net: nn.Module, modules: Sequence[nn.Module], probability: float, alpha: float, device: torch.device
+        self,
+        net: nn.Module,
+        modules: Sequence[nn.Module],
+        probability: float,
+        alpha: float,
+        device: torch.device,
+        *,
+        named: bool = True,
     ) -> None:
-        self._net, self._modules, self._probability = net, modules, probability
+        self._net, self._modules, self._probability, self._named = net, modules, probability, named
         self._quantiles = beta_quantiles(alpha).to(device)
 
     @contextmanager
@@ -88,7 +96,7 @@ class MixStyle:
                 handle.remove()
 
     def _mix(self, module: nn.Module, inputs: tuple[torch.Tensor, ...], maps: torch.Tensor) -> torch.Tensor:
-        if not self._net.training:
+        if not self._net.training or (maps.ndim != 4 and not self._named):
             return maps
         if maps.ndim != 4:
             raise ConfigError(
@@ -107,7 +115,8 @@ def mixed_styles(config: FeatureConfig, net: FeatureNet, device: torch.device) -
         yield
         return
     modules = mixing_modules(net.backbone, config.mix_style_layers)
-    style = MixStyle(net, modules, config.mix_style_probability, config.mix_style_alpha, device)
+    named = bool(config.mix_style_layers)
+    style = MixStyle(net, modules, config.mix_style_probability, config.mix_style_alpha, device, named=named)
     with style.attached():
         yield
 

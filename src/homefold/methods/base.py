@@ -17,6 +17,7 @@ from homefold.errors import ConfigError
 from homefold.evaluation.stage_store import Stage, StageId, StageStore
 from homefold.predictions import Predictions
 from homefold.progress import ProgressReporter, SilentReporter
+from homefold.style.config import StyleConfig
 
 __all__ = [
     "Answers",
@@ -198,11 +199,18 @@ class Method(ABC):
     def info(self) -> MethodInfo:
         """What it is."""
 
+    def starting(self, config: HomefoldConfig) -> HomefoldConfig:
+        """What of a preset it begins with, before anything that was asked for is changed in it.
+
+        Bringing styles home is part of the projection: what does not project begins without.
+        """
+        return replace(config, style=StyleConfig())
+
     def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
-        """The settings it runs with, from those that are common to all methods of a benchmark.
+        """The settings it runs with; what it cannot follow is refused.
 
         Args:
-            config: the benchmark's.
+            config: the benchmark's, that began as `starting` says.
             preset: the name they came from.
         """
         return config
@@ -244,6 +252,9 @@ class TestTimeMethod(Method):
     @abstractmethod
     def wrap(self, trained: TrainedMethod, task: TrainingTask) -> TrainedMethod:
         """The trained method with the other way to answer."""
+
+    def starting(self, config: HomefoldConfig) -> HomefoldConfig:
+        return super().starting(self.base.starting(config))
 
     def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
         config = self.base.configure(config, preset)

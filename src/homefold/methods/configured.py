@@ -64,6 +64,9 @@ class ConfiguredMethod(Method):
         info = self.method.info
         return replace(info, title=f"{info.title} ({', '.join(self.changes)})")
 
+    def starting(self, config: HomefoldConfig) -> HomefoldConfig:
+        return self.method.starting(config)
+
     def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
         return self.method.configure(change_settings(config, self._values()), preset)
 

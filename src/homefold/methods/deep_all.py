@@ -16,7 +16,7 @@ from homefold.evaluation.stage_store import StageId
 from homefold.features import TrainedFeatures, build_feature_net, extract_features, train_features
 from homefold.methods.base import Method, MethodInfo, TaskKey, TrainedMethod, TrainingTask
 from homefold.methods.feature_stage import FeatureStage, features_id, train_feature_stage
-from homefold.methods.style_stage import require_style_blocks, style_id, styled_stage
+from homefold.methods.style_stage import style_id, styled_stage, with_style_blocks
 from homefold.methods.trained_classifier import TrainedClassifier
 from homefold.progress import ProgressReporter
 
@@ -119,7 +119,7 @@ class DeepAllMethod(Method):
 
     def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
         config.views()  # complains of too many before any work
-        require_style_blocks(config)
+        config = with_style_blocks(config)
         return deep_all_config(config)
 
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:

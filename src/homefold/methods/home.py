@@ -33,7 +33,7 @@ from homefold.methods.feature_stage import FeatureStage, features_id, train_feat
 from homefold.methods.home_stages import classifier_id, feature_model, manifold_id
 from homefold.methods.offset_stop import project_with_offset
 from homefold.methods.rehearsal_stage import rehearsal_ids
-from homefold.methods.style_stage import require_style_blocks, style_id, styled_stage
+from homefold.methods.style_stage import style_id, styled_stage, with_style_blocks
 from homefold.projection import Projection, ProjectionConfig, elbow_index, projection_preset
 from homefold.projection.engines import loss_and_gradient
 from homefold.projection.starts import starting_latents
@@ -67,11 +67,14 @@ class HomeMethod(Method):
     def settings(self) -> dict[str, Any]:
         return {name: value for name, value in super().settings().items() if name != "about"}
 
+    def starting(self, config: HomefoldConfig) -> HomefoldConfig:
+        return config if self.manifold is not None else super().starting(config)
+
     def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
         if self.features == "deep-all":
             config = deep_all_config(config)
         config.views()  # complains of too many before any work
-        require_style_blocks(config)
+        config = with_style_blocks(config)
         if self.manifold is None:
             return replace(config, classifier=replace(config.classifier, train_on="features"))
         config.require_consistent()
@@ -143,22 +146,22 @@ class TrainedHome(TrainedMethod):
 
     def answer(self, images: ImageSet) -> Answers:
         z, seconds = self._seen.of(images, "feature" if self.model.head is None else "backbone", self._views)
-        seen = self.model.seen(z)
         if self.method.manifold is None:
             began = time.perf_counter()
             predictions = self.model.predict(z, projected=False)
-            return Answers(predictions, seconds + time.perf_counter() - began, seen)
+            return Answers(predictions, seconds + time.perf_counter() - began, self.model.seen(z))
+        before = self._unmoved(images, z)
         self.model.off_manifold_scale(self.model.projection)  # of the model rather than of these images
         began = time.perf_counter()
         found = self._project(z)
-        predictions = self.model.classify(found, z)
+        predictions = self.model.classify(found, z, plain=before)
         seconds += time.perf_counter() - began
         return Answers(
             predictions,
             seconds,
-            seen,
+            self.model.seen(before),
             self.model.seen_projected(found),
-            self.model.predict(self._unmoved(images, z), projected=False),
+            self.model.predict(before, projected=False),
             self._curves(self.model.prepare(z), found),
         )
 

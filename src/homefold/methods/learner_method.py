@@ -15,7 +15,14 @@ from homefold.features.network import FeatureNet
 from homefold.methods.base import Method, MethodInfo, TaskKey, TrainingTask, require_numbers, require_plain_look
 from homefold.methods.deep_all import deep_all_config
 from homefold.methods.learner import Learner, LearningTask
-from homefold.methods.learner_stage import LearnerRecipe, LearnerStage, learner_id, require_plain, train_learner_stage
+from homefold.methods.learner_stage import (
+    LearnerRecipe,
+    LearnerStage,
+    learner_id,
+    plain_training,
+    require_plain,
+    train_learner_stage,
+)
 from homefold.methods.trained_classifier import TrainedClassifier
 
 __all__ = ["LearnerMethod", "SearchRange", "TrainedLearner", "tunable"]
@@ -91,6 +98,10 @@ class LearnerMethod(Method):
     def search_space(cls) -> dict[str, SearchRange]:
         """The search range of each hyper-parameter that has one."""
         return {item.name: item.metadata["search"] for item in fields(cls) if "search" in item.metadata}
+
+    def starting(self, config: HomefoldConfig) -> HomefoldConfig:
+        config = super().starting(config)
+        return replace(config, features=plain_training(config.features))
 
     def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
         config.views()  # complains of too many before any work

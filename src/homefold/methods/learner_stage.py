@@ -27,7 +27,7 @@ from homefold.methods.feature_stage import FeatureStage, build_task_net, decisiv
 from homefold.methods.learner import Learner, LearningTask
 from homefold.seeding import isolated_seed
 
-__all__ = ["LearnerRecipe", "LearnerStage", "learner_id", "require_plain", "train_learner_stage"]
+__all__ = ["LearnerRecipe", "LearnerStage", "learner_id", "plain_training", "require_plain", "train_learner_stage"]
 
 _OF_STAGE_1_ALONE = (
     "cross_domain_weight",
@@ -172,6 +172,13 @@ def _complete(run: _LearnerRun, task: TrainingTask, recipe: LearnerRecipe, check
         history=tuple(run.history),
     )
     return {"learner": run.net.state_dict(), "report": report.as_dict()}
+
+
+def plain_training(config: FeatureConfig) -> FeatureConfig:
+    """A preset without what only stage 1 follows, at a learning rate that the learners were found to be stable at."""
+    plain = FeatureConfig()
+    rate = min(config.learning_rate, plain.learning_rate)
+    return replace(config, learning_rate=rate, **{name: getattr(plain, name) for name in _OF_STAGE_1_ALONE})
 
 
 def require_plain(config: FeatureConfig, method: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,9 @@ from homefold.features.network import FeatureNet, FeatureSpace
 from homefold.features.views import WHOLE, View
 from homefold.methods.base import TaskKey, TrainingTask
 from homefold.methods.feature_stage import FeatureStage, features_id
-from homefold.style import StyleConfig, StyleModel, fit_style, style_modules, styled_net
+from homefold.style import StyleConfig, StyleModel, fit_style, named_blocks, style_modules, styled_net
 
-__all__ = ["StyledStage", "require_style_blocks", "style_id", "styled_stage"]
+__all__ = ["StyledStage", "style_id", "styled_stage", "with_style_blocks"]
 
 
 def style_id(key: TaskKey) -> StageId:
@@ -32,10 +32,20 @@ def style_id(key: TaskKey) -> StageId:
     return stage_id("style", features=features_id(key).digest, style=asdict(style), seed=config.seed)
 
 
-def require_style_blocks(config: HomefoldConfig) -> None:
-    """Refuse blocks that the backbone does not have, before any training."""
-    if config.style.blocks:
-        style_modules(build_backbone(config.features.backbone, "none"), config.style.blocks)
+def with_style_blocks(config: HomefoldConfig) -> HomefoldConfig:
+    """`config` with the blocks of style by their names in its backbone; unknown ones are refused before training."""
+    style = _with_names(config.style, config.features.backbone, config.preprocessing.image_size)
+    return replace(config, style=style)
+
+
+@lru_cache
+def _with_names(style: StyleConfig, backbone: str, side: int) -> StyleConfig:
+    if not style.blocks:
+        return style
+    net = build_backbone(backbone, "none")
+    named = named_blocks(style, net, (side, side))
+    style_modules(net, named.blocks)
+    return named
 
 
 class StyledStage(FeatureStage):

@@ -37,6 +37,7 @@ def draw_homecoming(
     target_features: torch.Tensor,
     *,
     chosen: np.ndarray,
+    searched: torch.Tensor | None = None,
     search: ProjectionConfig | None = None,
 ) -> None:
     """Write a PNG with one row for each chosen target image.
@@ -49,16 +50,18 @@ def draw_homecoming(
         target: images of the unseen domain.
         target_features: `(m, d)` raw features of `target`.
         chosen: indices into `target` to draw.
+        searched: `(m, d)` what the search is given for `target`, where that is not its features as they are.
         search: the search whose loss curve is drawn; by default 200 of the authors' normalised steps from a random
             start, since the default search starts almost at its end.
     """
     search = search or replace(projection_preset("authors"), steps=200, prior=model.projection.prior)
     rows = torch.as_tensor(chosen)
-    z = model.prepare(target_features[rows])
-    projected = model.project(target_features[rows])
+    given = target_features[rows] if searched is None else searched[rows]
+    z = model.prepare(given)
+    projected = model.project(given)
     home = projected.features
     bank = model.prepare(source_features)
-    before, after = _nearest(z, bank), _nearest(home, bank)
+    before, after = _nearest(model.prepare(target_features[rows]), bank), _nearest(home, bank)
     columns = 2 * _NEIGHBOURS + 1
     figure = plt.figure(figsize=(1.15 * columns + 3.2, 1.25 * len(rows) + 0.6), layout="constrained")
     grid = figure.add_gridspec(len(rows), columns + 3)

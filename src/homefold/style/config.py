@@ -9,7 +9,9 @@ from typing import Literal
 from homefold.choices import require_choices
 from homefold.errors import ConfigError
 
-__all__ = ["StyleConfig"]
+__all__ = ["EARLY", "StyleConfig"]
+
+EARLY = "early"
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,8 @@ class StyleConfig:
     """How the style of an unseen image is brought to the source styles inside the network; by default not at all."""
 
     blocks: tuple[str, ...] = ()
-    """Blocks of the backbone after which it is done, such as layer1 layer2; none leaves styles as they are."""
+    """Blocks of the backbone after which it is done, such as layer1 layer2; early means the first two with fine
+    maps after the stem. None leaves styles as they are."""
     manifold: Literal["vae", "nearest", "mean", "domains"] = "vae"
     """What stands for the source styles: a VAE that is searched, the most similar of them, their mean, or the mean of
     each source domain in turn (domains: the backbone's outputs for all of them and for the image as it is are averaged,
@@ -40,3 +43,5 @@ class StyleConfig:
             raise ConfigError(f"latent_dim of style must be at least 1; got {self.latent_dim}.")
         if len(set(self.blocks)) < len(self.blocks):
             raise ConfigError(f"blocks of style names a block twice: {', '.join(self.blocks)}.")
+        if EARLY in self.blocks and len(self.blocks) > 1:
+            raise ConfigError(f"blocks of style is {EARLY} alone or names blocks; got {' '.join(self.blocks)}.")

@@ -18,7 +18,10 @@ def map_style(maps: torch.Tensor) -> torch.Tensor:
     Args:
         maps: `(n, c, h, w)`.
     """
-    variance, mean = torch.var_mean(maps.float(), dim=(2, 3), correction=0)
+    # By the mean of squares: on a CPU torch.var_mean takes three times as long.
+    mean = maps.mean(dim=(2, 3), dtype=torch.float32)
+    squares = torch.linalg.vector_norm(maps, dim=(2, 3), dtype=torch.float32).square() / maps[0, 0].numel()
+    variance = (squares - mean.square()).clamp_min(0)
     return torch.cat([mean, 0.5 * (variance + _SMALLEST_VARIANCE).log()], dim=1)
 
 
@@ -35,4 +38,4 @@ def restyle(maps: torch.Tensor, own: torch.Tensor, wanted: torch.Tensor) -> torc
     new_mean, new_deviation = wanted.chunk(2, dim=1)
     scale = (new_deviation - deviation).clamp_max(_LARGEST_STRETCH).exp()
     shift = new_mean - mean * scale
-    return (maps.float() * scale[:, :, None, None] + shift[:, :, None, None]).to(maps.dtype)
+    return torch.addcmul(shift[:, :, None, None], maps.float(), scale[:, :, None, None]).to(maps.dtype)

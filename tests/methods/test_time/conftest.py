@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from homefold.config import preset_config
+from homefold.config import preset_config, replace_settings
 from homefold.data import DomainDataset
 from homefold.data.augmentation import augmentation_preset
 from homefold.evaluation.stage_store import StageStore
@@ -61,7 +61,8 @@ def finished(few_digits: DomainDataset, tmp_path_factory: pytest.TempPathFactory
         key = (name, tuple(settings.items()))
         if key not in known:
             method = find_method(name)
-            config = method.configure(preset_config("small", **{**SETTINGS, **settings}), "quick")
+            changes = {name.replace("__", "."): value for name, value in {**SETTINGS, **settings}.items()}
+            config = method.configure(replace_settings(method.starting(preset_config("small")), changes), "quick")
             task = TrainingTask(TaskKey("source", config), source, torch.device("cpu"), stages)
             known[key] = Finished(method, task, method.train(task))
         return known[key]

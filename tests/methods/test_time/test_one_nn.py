@@ -62,7 +62,8 @@ def test_labelled_target_images_of_few_shot_adaptation_are_neighbours(contrary):
 
 def test_on_the_metric_features_it_finds_the_neighbour_that_nearest_projects_to(finished, scan):
     settings = {"features__epochs": 1, "classifier__epochs": 3}
-    nearest, plain = finished("nearest", **settings), finished("without-projection", **settings)
+    nearest = finished("nearest", **settings, style__blocks=())
+    plain = finished("without-projection", **settings)
     projected = nearest.trained.answer(ImageSet(scan.images, "scan")).projected
     bank, labels = (getattr(plain.wrapped_by("1-nn"), name) for name in ("_bank", "_labels"))
     answers = plain.wrapped_by("1-nn").answer(ImageSet(scan.images, "scan"))
