@@ -22,15 +22,19 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from measuring import made_up_dataset
 from torch import nn
 
+from homefold import preset_config
 from homefold.device import one_thread
 from homefold.evaluation.records import hardware, versions
 from homefold.features import FeatureNet, build_backbone
 from homefold.manifold import Manifold, ManifoldConfig, fit_manifold
 from homefold.projection import ProjectionConfig, chosen_engine, project
 from homefold.projection.engines import loss_curve
+from homefold.style import fit_style, named_blocks, styled_net
 
 D, K, HIDDEN = 256, 32, (128, 128)
 AUTHORS_STEPS = 20_000
@@ -197,38 +201,48 @@ def memory_by_steps(device: torch.device, quick: bool) -> dict[int, int]:
 
 
 def on_top_of_resnet(device: torch.device, quick: bool) -> dict[str, Any]:
-    """Decoded images to answers: f and C alone, and with the default projection between them, in turns."""
+    """Decoded images to answers: f and C alone, with the default search between them, and with the default preset's
+    styles before it, in turns."""
     side, batch = (32, 4) if quick else (224, 512 if device.type == "cuda" else 64)
     net = FeatureNet(build_backbone("resnet18"), (side, side)).to(device, memory_format=torch.channels_last).eval()
     manifold, classifier = manifold_on(device), nn.Linear(D, 7).to(device)
     images = torch.rand(batch, 3, side, side, device=device).to(memory_format=torch.channels_last)
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-    config = ProjectionConfig()
+    config, shown = ProjectionConfig(), made_up_dataset(21, side)
+    rows, style = np.arange(len(shown)), named_blocks(preset_config("default").style, net.backbone, (side, side))
+    styled = styled_net(net, fit_style(style, net, shown.images, rows, rows, seed=0, device=device))
 
     @torch.no_grad()
-    def features() -> torch.Tensor:
+    def features(seen: FeatureNet) -> torch.Tensor:
         with torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32):
-            return net(images).float()
+            return seen(images).float()
 
     def plain() -> torch.Tensor:
-        return classifier(features())
+        return classifier(features(net))
+
+    def searched() -> torch.Tensor:
+        return classifier(project(manifold, features(net), config).features)
 
     def projected() -> torch.Tensor:
-        return classifier(project(manifold, features(), config).features)
+        return classifier(project(manifold, features(styled), config).features)
 
-    for run in (plain, projected, plain, projected):
+    ways = {"plain": plain, "searched": searched, "projected": projected}
+    for run in [*ways.values()] * 2:
         run()
-    times: dict[str, list[float]] = {"plain": [], "projected": []}
+    times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(3 if quick else 30 if device.type == "cuda" else 8):
-        for name, run in (("plain", plain), ("projected", projected)):
+        for name, run in ways.items():
             wait(device)
             began = time.perf_counter()
             for _ in range(1 if device.type == "cpu" or quick else 10):
                 run()
             wait(device)
             times[name].append(time.perf_counter() - began)
+
     # Each pair was taken side by side, so the ratio of a pair hardly feels a noisy moment.
-    ratios = [b / a for a, b in zip(times["plain"], times["projected"], strict=True)]
+    def ratio(name: str) -> float:
+        return statistics.median(b / a for a, b in zip(times["plain"], times[name], strict=True))
+
     each = batch * (1 if device.type == "cpu" or quick else 10)
     return {
         "batch": batch,
@@ -236,7 +250,8 @@ def on_top_of_resnet(device: torch.device, quick: bool) -> dict[str, Any]:
         "engine": chosen_engine(config, manifold),
         "plain_images_per_second": each / statistics.median(times["plain"]),
         "projected_images_per_second": each / statistics.median(times["projected"]),
-        "ratio": statistics.median(ratios),
+        "ratio_without_styles": ratio("searched"),
+        "ratio": ratio("projected"),
     }
 
 

@@ -3,10 +3,11 @@
     python benchmarks/training.py --device cuda --out results/h200/training.json
     python benchmarks/training.py --quick
 
-Each row is a whole training by `train_features` on made-up images: an epoch with its selection, the median over all but
-the first two, in which things are compiled and recorded. `augmentation_share` compares it with the same training
-without augmentation; `idle_share` is the part of one epoch in which a profiler saw nothing run on the device. Last
-comes the usual way in the same run: a DataLoader whose workers decode JPEGs with PIL and vary them with torchvision.
+Each row is a whole training by `train_features` on made-up images, as the preset `default` trains: an epoch with its
+selection, the median over all but the first two, in which things are compiled and recorded. `augmentation_share`
+compares it with the same training without augmentation; `idle_share` is the part of one epoch in which a profiler saw
+nothing run on the device. Last comes the usual way in the same run: a DataLoader whose workers decode JPEGs with PIL
+and vary them with torchvision.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms import v2
 
+from homefold import preset_config
 from homefold.data import DomainDataset
 from homefold.data.augmentation import augmentation_preset
 from homefold.device import autocast, resolve_device, resolve_precision
@@ -187,13 +189,14 @@ def data_loader_seconds(
 
 
 def measure(arguments: argparse.Namespace, device: torch.device, dataset: DomainDataset) -> list[dict[str, Any]]:
-    config = FeatureConfig(
+    recipe = FeatureConfig(cross_entropy_weight=1.0) if arguments.plain else preset_config("default").features
+    config = replace(
+        recipe,
         backbone=arguments.backbone,
         weights="none",
         epochs=arguments.epochs,
         batch_size=arguments.batch,
         select="last",
-        cross_entropy_weight=1.0,
         learning_rate=0.01,
     )
     unvaried = augmentation_preset("none")
@@ -251,6 +254,9 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--ways", nargs="+", choices=list(WAYS), help="by default all but one on CUDA, eager elsewhere")
     parser.add_argument("--files", type=int, default=4096, help="JPEG files of the DataLoader")
     parser.add_argument("--workers", type=int, default=16, help="of the DataLoader; -1 leaves it out")
+    parser.add_argument(
+        "--plain", action="store_true", help="without MixStyle, Fourier mixing and averaged weights, as the DataLoader"
+    )
     parser.add_argument("--no-profile", dest="profile", action="store_false")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run at all?")
     parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
@@ -268,7 +274,8 @@ def main(words: Sequence[str] | None = None) -> None:
     print(rates, flush=True)
     rows = measure(arguments, device, dataset)
     print_table(f"{arguments.backbone}, {arguments.side} px, batch {arguments.batch}, {facts['hardware']}", rows)
-    settings = {name: getattr(arguments, name) for name in ("backbone", "images", "side", "batch", "epochs", "files")}
+    names = ("backbone", "images", "side", "batch", "epochs", "files", "plain")
+    settings = {name: getattr(arguments, name) for name in names}
     write_result(arguments.out, facts, rows, settings=settings, copy_ahead=rates)
 
 

@@ -8,7 +8,10 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
+
+from homefold.evaluation.artifacts import artifact_path, write_artifact
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
@@ -185,3 +188,41 @@ def test_a_recipe_that_nobody_ran_gets_a_sentence(benchmark, tmp_path):
     (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(item) + "\n" for item in pairs_of(1)))
     with pytest.raises(SystemExit, match="--against"):
         benchmark("recipe_table").main([str(tmp_path / "pairs.jsonl"), "--against", "recipe 9"])
+
+
+def test_where_it_helps_counts_what_was_corrected_and_spoiled(benchmark, tmp_path):
+    labels = np.array([0, 0, 1, 1, 1])
+    before, after = np.array([0, 1, 1, 0, 0]), np.array([0, 0, 0, 1, 0])
+    scores, confidence = np.array([0.2, 0.6, 0.9, 1.4, 3.0]), np.array([0.995, 0.6, 0.8, 0.4, 1.0])
+    probabilities = np.stack([confidence, 1 - confidence], axis=1)
+    line = {**study_line(1, "a"), "run": "x", "method": "vae"}
+    (tmp_path / "records.jsonl").write_text(json.dumps(line) + "\n")
+    write_artifact(
+        artifact_path(tmp_path, "x"),
+        {
+            "labels": labels,
+            "predicted": after,
+            "predicted_before": before,
+            "probabilities_before": probabilities,
+            "off_manifold": scores,
+        },
+    )
+    benchmark("where_it_helps").main([str(tmp_path), "--out", str(tmp_path / "w.json")])
+    rows = {(row["by"], row["where"]): row for row in result(tmp_path / "w.json")["rows"]}
+    counts = ("images", "changed", "corrected", "spoiled")
+    assert [rows["all", ""][name] for name in counts] == [5, 3, 2, 1]
+    assert rows["all", ""]["accuracy_before"] == pytest.approx(40)
+    assert rows["all", ""]["gain"] == pytest.approx(20)
+    assert [rows["off-manifold", "1.25 to 1.5"][name] for name in counts] == [1, 1, 1, 0]
+    assert ("off-manifold", "1.5 to 2") not in rows
+    assert [rows["confidence", "0.99 to 1"][name] for name in counts] == [2, 0, 0, 0]
+    # Below a score of 1 the second image is still corrected, and the third spoiled.
+    assert [rows["trusted below off-manifold", "1"][name] for name in counts] == [3, 2, 1, 1]
+    assert rows["trusted below off-manifold", "1"]["gain"] == pytest.approx(0)
+    assert rows["trusted below confidence", "0.7"]["gain"] == pytest.approx(40)
+
+
+def test_without_answers_of_a_projection_it_says_what_is_needed(benchmark, tmp_path):
+    (tmp_path / "records.jsonl").write_text(json.dumps(study_line(1, "a")) + "\n")
+    with pytest.raises(SystemExit, match="run a projecting method, such as vae"):
+        benchmark("where_it_helps").main([str(tmp_path)])
