@@ -17,6 +17,7 @@ from homefold.cli.output import note
 from homefold.cli.parsing import DebugFlag, DeviceFlag, OptionalFloat, OptionalPath, SkipBadFlag, Switch, parse
 from homefold.cli.projection_flags import ProjectionFlags, ProjectionPreset, chosen_projection
 from homefold.data import BadImageError, find_images
+from homefold.data.decoder_choice import start_decoders
 from homefold.data.decoding import compact, decode_into, one_ahead
 from homefold.data.images import MAX_MEGAPIXELS
 from homefold.data.sources import FileImage
@@ -72,9 +73,13 @@ def run(arguments: Sequence[str]) -> int:
     options = parse(PredictOptions, "predict", arguments)
     if options.abstain_above is not None and options.no_projection:
         raise ConfigError("--abstain-above needs the off-manifold score, which --no-projection does not give.")
+    paths = find_images(options.images)
+    # They take a moment to start, and the model takes a moment to load.
+    start_decoders(min(len(paths), _IMAGES_AT_ONCE))
     model = Homefold.load(options.model, device=options.device)
     projection = chosen_projection(model.config.projection, options.projection_preset, options.projection, arguments)
-    paths = find_images(options.images)
+    if model.device.type == "cuda" and not options.no_projection:
+        model.feature_model.get_ready(projection)
     with _open_output(options.out) as stream:
         writer = _writer(options, stream, paths, model)
         # On a terminal the rows themselves show the progress, and a bar would be drawn over them.
