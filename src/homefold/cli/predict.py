@@ -130,12 +130,11 @@ def _predict_all(
     bad = 0
     with reporter.task("Predicting", total=len(paths)) as bar:
         chunks = [paths[start : start + _IMAGES_AT_ONCE] for start in range(0, len(paths), _IMAGES_AT_ONCE)]
-        # An accelerator computes while the processor decodes the next chunk.
-        ready = one_ahead(lambda chunk: _decode(chunk, model), chunks, enabled=model.device.type != "cpu")
-        for chunk, (images, failures) in zip(chunks, ready, strict=True):
-            if failures and not options.skip_bad:
-                raise DataError(_tell(list(failures.values())))
-            answers = _answers(model, images[: len(compact(images, failures))], options, projection)
+        # An accelerator computes while the processor decodes the next chunk and writes the answers for the last.
+        ahead = _works_ahead(model)
+        decoded = one_ahead(lambda chunk: _decode(chunk, model), chunks, enabled=ahead)
+        answered = one_ahead(lambda chunk: _answer(model, *chunk, options, projection), decoded, enabled=ahead)
+        for chunk, (answers, failures) in zip(chunks, answered, strict=True):
             for position, path in enumerate(chunk):
                 if failure := failures.get(position):
                     note(f"left out: {failure.name} {failure.reason}")
@@ -148,15 +147,27 @@ def _predict_all(
     return bad
 
 
-def _answers(
-    model: Homefold, images: np.ndarray, options: PredictOptions, projection: ProjectionConfig
-) -> Iterator[tuple[Prediction, bool]]:
-    """For each image its prediction, and whether it is one to abstain from."""
-    if not len(images):
-        return
-    predictions = model.predict(images, projected=not options.no_projection, projection=projection)
+def _works_ahead(model: Homefold) -> bool:
+    """Whether what the processor does and what the model computes share no cores."""
+    return model.device.type != "cpu"
+
+
+def _answer(
+    model: Homefold,
+    images: np.ndarray,
+    failures: dict[int, BadImageError],
+    options: PredictOptions,
+    projection: ProjectionConfig,
+) -> tuple[Iterator[tuple[Prediction, bool]], dict[int, BadImageError]]:
+    """For each good image its prediction, and whether it is one to abstain from; and what is wrong with the others."""
+    if failures and not options.skip_bad:
+        raise DataError(_tell(list(failures.values())))
+    good = images[: len(compact(images, failures))]
+    if not len(good):
+        return iter(()), failures
+    predictions = model.predict(good, projected=not options.no_projection, projection=projection)
     threshold = np.inf if options.abstain_above is None else options.abstain_above
-    yield from zip(predictions, predictions.abstained(threshold).tolist(), strict=True)
+    return zip(predictions, predictions.abstained(threshold).tolist(), strict=True), failures
 
 
 def _decode(paths: Sequence[Path], model: Homefold) -> tuple[np.ndarray, dict[int, BadImageError]]:
