@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from scene import QUICK, Homefold
 
 from homefold.cli import predict
@@ -311,6 +312,22 @@ def test_it_says_which_engine_ran(homefold: Homefold, shared_model: Path, shared
     assert "Projected by the batched engine on cpu." in homefold(*words).err
     assert "Projected by the reference engine" in homefold(*words, "--projection.engine", "reference").err
     assert "engine" not in homefold(*words, "--no-projection").err
+
+
+def test_it_imports_nothing_large_beside_torch(shared_model: Path, shared_photos: Path, tmp_path: Path) -> None:
+    image = shared_photos / "day" / "across" / "00.png"
+    with Image.open(image) as opened:
+        opened.convert("RGB").save(tmp_path / "image.jpg")
+    words = ["predict", str(shared_model), str(image), str(tmp_path / "image.jpg"), "--json", "--device", "cpu"]
+    code = (
+        "import sys; from homefold.cli import main; from homefold.features.backbones import build_backbone; "
+        f"build_backbone('resnet18'); print(main({words!r})); "
+        "print([name for name in ('torchvision', 'torch._dynamo', 'sympy', 'triton', 'sklearn', 'scipy', 'matplotlib') "
+        "if name in sys.modules])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    *answers, status, large = ended.stdout.splitlines()
+    assert (len(answers), status, large) == (2, "0", "[]")
 
 
 def test_json_and_csv_together_are_a_usage_error(homefold: Homefold, shared_model: Path, shared_photos: Path) -> None:
