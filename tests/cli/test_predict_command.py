@@ -338,7 +338,7 @@ def test_json_and_csv_together_are_a_usage_error(homefold: Homefold, shared_mode
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["nowhere", "{photos}"], "there is no model at nowhere"),
+        (["nowhere", "x.png"], "there is no model at nowhere"),
         (["{photos}", "{photos}"], "is not a homefold model"),
         (["{model}"], "No image was given"),
         (["{model}", "*.nothing"], "No image matches the pattern *.nothing."),

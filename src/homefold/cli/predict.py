@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,11 +74,12 @@ def run(arguments: Sequence[str]) -> int:
     options = parse(PredictOptions, "predict", arguments)
     if options.abstain_above is not None and options.no_projection:
         raise ConfigError("--abstain-above needs the off-manifold score, which --no-projection does not give.")
-    paths = find_images(options.images)
-    # They take a moment to start, and the model takes a moment to load.
-    start_decoders(min(len(paths), _IMAGES_AT_ONCE))
-    model = Homefold.load(options.model, device=options.device)
+    # Meanwhile; but what is wrong with the model is told first.
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        found = beside.submit(_find_images, options.images)
+        model = Homefold.load(options.model, device=options.device)
     projection = chosen_projection(model.config.projection, options.projection_preset, options.projection, arguments)
+    paths = found.result()
     if model.device.type == "cuda" and not options.no_projection:
         model.feature_model.get_ready(projection)
     with _open_output(options.out) as stream:
@@ -93,6 +95,13 @@ def run(arguments: Sequence[str]) -> int:
     if bad:
         note(f"Left out {bad} of {len(paths)} images that could not be read.")
     return 0
+
+
+def _find_images(given: Sequence[str]) -> list[Path]:
+    """The images, and where decoder processes pay, these started: they take a moment, as the model does to load."""
+    paths = find_images(given)
+    start_decoders(min(len(paths), _IMAGES_AT_ONCE))
+    return paths
 
 
 @contextmanager
