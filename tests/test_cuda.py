@@ -58,6 +58,15 @@ def test_label_and_steps_do_not_depend_on_the_batch(on_cuda, few_digits):
     assert [one.labels[0] for one in alone] == together.labels[[0, 9, 63]].tolist()
 
 
+def test_a_model_that_gets_ready_meanwhile_gives_the_same_answers(on_cuda, few_digits, tmp_path):
+    on_cuda.save(tmp_path / "model")
+    model, other = (Homefold.load(tmp_path / "model", device="cuda") for _ in range(2))
+    model.feature_model.get_ready()
+    found, expected = model.predict(few_digits), other.predict(few_digits)
+    assert found.labels.tolist() == expected.labels.tolist()
+    np.testing.assert_allclose(found.similarity_after, expected.similarity_after, atol=1e-4)
+
+
 def test_a_deterministic_fit_resumes_to_the_same_bytes(few_digits, quick_config, tmp_path):
     def fit(work, on_epoch=None):
         model = Homefold(quick_config, device="cuda", deterministic=True)

@@ -80,6 +80,26 @@ def test_the_same_image_gets_the_same_bytes_alone_in_a_batch_and_in_another_orde
             assert getattr(fitted.predict(images[i : i + 1]), name).tobytes() == whole[i : i + 1].tobytes()
 
 
+def test_a_model_that_gets_ready_meanwhile_gives_the_same_bytes(saved, street):
+    model, expected = (Homefold.load(saved, device="cpu") for _ in range(2))
+    other = replace(model.config.projection, steps=7, random_starts=1)
+    for projection in (None, other):
+        model.feature_model.get_ready(projection)
+        found = model.predict(street.images[:20], projection=projection)
+        known = expected.predict(street.images[:20], projection=projection)
+        for name in ("probabilities", "similarity_before", "similarity_after", "iterations", "start", "off_manifold"):
+            assert getattr(found, name).tobytes() == getattr(known, name).tobytes()
+
+
+def test_what_goes_wrong_while_a_model_gets_ready_is_told_by_the_first_projection(saved, street):
+    model = Homefold.load(saved, device="cpu")
+    model.feature_model.get_ready(replace(model.config.projection, engine="fused"))
+    model.predict(street.images[:2], projected=False)
+    with pytest.raises(ConfigError, match="the fused engine cannot run: it needs a CUDA device"):
+        model.predict(street.images[:2])
+    assert len(model.predict(street.images[:2])) == 2
+
+
 def test_predicting_leaves_no_trace(fitted, street):
     before = {k: v.clone() for k, v in fitted.net.state_dict().items()}
     first = fitted.predict_proba(street.images[:8])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,6 +73,7 @@ class FeatureModel:
 
     def __post_init__(self) -> None:
         self._scales: dict[ProjectionConfig, float] = {}
+        self._getting_ready: Future[object] | None = None
 
     @property
     def device(self) -> torch.device:
@@ -114,8 +116,30 @@ class FeatureModel:
         """Bring raw features `(n, d)` to the source manifold."""
         config = config or self.projection
         config.require_manifold(self.manifold.per)
+        self._wait_until_ready()
         found = project(self.manifold, self.prepare(z), config.search, seed=self.seed, reporter=reporter)
         return self.at_own_length(found, z)
+
+    def get_ready(self, config: ProjectionConfig | None = None) -> None:
+        """Do in a thread what only the first projection takes long for; that one waits for it, and raises its errors.
+
+        On a GPU that is loading the kernels, which Triton begins by reading half a gigabyte of its own. It pays where
+        images are decoded and go through the network meanwhile. A CPU has nothing to load, and no cores to spare.
+        """
+        config = config or self.projection
+        self._wait_until_ready()
+        executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="homefold-ready")
+        self._getting_ready = executor.submit(self._project_one, config)
+        executor.shutdown(wait=False)
+
+    def _project_one(self, config: ProjectionConfig) -> None:
+        one = self.calibration[:1]
+        self.classify(self.at_own_length(project(self.manifold, one, config.search, seed=self.seed), one), one, config)
+
+    def _wait_until_ready(self) -> None:
+        getting_ready, self._getting_ready = self._getting_ready, None
+        if getting_ready is not None:
+            getting_ready.result()
 
     def off_manifold_scale(self, config: ProjectionConfig) -> float:
         """The distance 1 − cos that 95 % of held-out source features stay below under these settings.

@@ -49,9 +49,12 @@ class Prediction:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON; without a path or a component when there is none."""
-        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        named = {name: getattr(self, name) for name in _FIELDS}
         values = {name: value for name, value in named.items() if value or name not in ("path", "component")}
         return {"label": self.label, "confidence": self.confidence, **values}
+
+
+_FIELDS = tuple(item.name for item in fields(Prediction))
 
 
 @dataclass(frozen=True)

@@ -244,6 +244,23 @@ def test_processes_are_used_where_they_pay_or_are_asked_for(monkeypatch, setting
             assert second is None, "one call at a time"
 
 
+def test_processes_that_were_started_ahead_are_those_that_decode(tmp_path, by_processes):
+    decoder_choice.start_decoders(1)
+    assert by_processes.pool is not None
+    ahead = by_processes.pool.process_ids
+    assert len(ahead) == decoder_choice.allowed_cores()
+    sources = _files(tmp_path)
+    _assert_same(_decoded(sources, None), _by_threads(sources))
+    assert by_processes.pool.process_ids == ahead
+
+
+def test_no_process_is_started_ahead_where_threads_will_decode(by_processes, monkeypatch):
+    decoder_choice.start_decoders(0)
+    monkeypatch.setenv("HOMEFOLD_DECODERS", "threads")
+    decoder_choice.start_decoders(5000)
+    assert by_processes.pool is None
+
+
 @pytest.mark.parametrize(
     ("together", "expected"), [(None, 12), ("1", 12), ("4", 3), ("5", 2), ("64", 1), ("0", 12), ("many", 12)]
 )

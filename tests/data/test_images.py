@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -69,6 +71,33 @@ def test_a_jpeg_has_the_same_bytes_whoever_decodes_it(size, quality, subsampling
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(images, "_jpeg_decoder", lambda: None)
         assert np.array_equal(found, decode_image(stored, size=wanted))
+
+
+def _says(code: str) -> list[str]:
+    """The words that a fresh interpreter prints."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_torchvisions_decoder_is_found_without_importing_torchvision_and_stays_when_it_is_imported():
+    assert _says(
+        "import sys; from homefold.data import images; found = images._jpeg_decoder(); "
+        "print(found is not None, 'torchvision' in sys.modules); "
+        "import torchvision.io; images._jpeg_decoder.cache_clear(); print(images._jpeg_decoder() is not None)"
+    ) == ["True", "False", "True"]
+
+
+@pytest.mark.parametrize(
+    "fault", ["images._TORCHVISIONS_LIBRARIES = ('of_another_version',)", "torch.ops.load_library = refuse"]
+)
+def test_where_the_decoders_file_is_of_no_use_torchvision_is_imported(fault):
+    assert _says(
+        "import sys, torch; from homefold.data import images\n"
+        "own = torch.ops.load_library\n"
+        "def refuse(path):\n"
+        "    torch.ops.load_library = own\n"
+        "    raise OSError(path)\n"
+        f"{fault}; print(images._jpeg_decoder() is not None, 'torchvision' in sys.modules)"
+    ) == ["True", "True"]
 
 
 def test_plain_jpegs_do_not_wait_for_pillow(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torchvision
 from safetensors.torch import save_file
 from torch import nn
 
@@ -42,6 +43,27 @@ def test_each_backbone_gives_features_at_sizes_it_takes(name, size, dim):
     assert net.backbone_dim == dim
     with torch.no_grad():
         assert net(torch.rand(2, 3, *size)).shape == (2, 16)
+
+
+@pytest.mark.parametrize("name", ["resnet18", "resnet34", "resnet50", "resnet101"])
+def test_a_residual_network_is_torchvisions_without_its_last_layer(name):
+    torch.manual_seed(3)
+    net, drawn = build_backbone(name), torch.rand(1)
+    torch.manual_seed(3)
+    theirs, drawn_by_theirs = getattr(torchvision.models, name)(weights=None), torch.rand(1)
+    theirs.fc = nn.Identity()
+    assert torch.equal(drawn, drawn_by_theirs), "as many random numbers were drawn"
+    assert [place for place, _ in net.named_modules()] == [place for place, _ in theirs.named_modules()]
+    state, expected = net.state_dict(), theirs.state_dict()
+    assert list(state) == list(expected)
+    assert all(torch.equal(state[key], expected[key]) for key in state)
+    images = torch.rand(2, 3, 64, 96)
+    for training in (True, False):
+        features, by_theirs = net.train(training)(images), theirs.train(training)(images)
+        assert torch.equal(features, by_theirs)
+        features.square().sum().backward()
+        by_theirs.square().sum().backward()
+    assert all(torch.equal(a.grad, b.grad) for a, b in zip(net.parameters(), theirs.parameters(), strict=True))
 
 
 def test_a_size_too_small_for_a_backbone_is_a_sentence():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from homefold.cli.output import note
 from homefold.cli.parsing import DebugFlag, DeviceFlag, OptionalFloat, OptionalPath, SkipBadFlag, Switch, parse
 from homefold.cli.projection_flags import ProjectionFlags, ProjectionPreset, chosen_projection
 from homefold.data import BadImageError, find_images
+from homefold.data.decoder_choice import start_decoders
 from homefold.data.decoding import compact, decode_into, one_ahead
 from homefold.data.images import MAX_MEGAPIXELS
 from homefold.data.sources import FileImage
@@ -72,9 +74,14 @@ def run(arguments: Sequence[str]) -> int:
     options = parse(PredictOptions, "predict", arguments)
     if options.abstain_above is not None and options.no_projection:
         raise ConfigError("--abstain-above needs the off-manifold score, which --no-projection does not give.")
-    model = Homefold.load(options.model, device=options.device)
+    # Meanwhile; but what is wrong with the model is told first.
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        found = beside.submit(_find_images, options.images)
+        model = Homefold.load(options.model, device=options.device)
     projection = chosen_projection(model.config.projection, options.projection_preset, options.projection, arguments)
-    paths = find_images(options.images)
+    paths = found.result()
+    if model.device.type == "cuda" and not options.no_projection:
+        model.feature_model.get_ready(projection)
     with _open_output(options.out) as stream:
         writer = _writer(options, stream, paths, model)
         # On a terminal the rows themselves show the progress, and a bar would be drawn over them.
@@ -88,6 +95,13 @@ def run(arguments: Sequence[str]) -> int:
     if bad:
         note(f"Left out {bad} of {len(paths)} images that could not be read.")
     return 0
+
+
+def _find_images(given: Sequence[str]) -> list[Path]:
+    """The images, and where decoder processes pay, these started: they take a moment, as the model does to load."""
+    paths = find_images(given)
+    start_decoders(min(len(paths), _IMAGES_AT_ONCE))
+    return paths
 
 
 @contextmanager
@@ -125,12 +139,11 @@ def _predict_all(
     bad = 0
     with reporter.task("Predicting", total=len(paths)) as bar:
         chunks = [paths[start : start + _IMAGES_AT_ONCE] for start in range(0, len(paths), _IMAGES_AT_ONCE)]
-        # An accelerator computes while the processor decodes the next chunk.
-        ready = one_ahead(lambda chunk: _decode(chunk, model), chunks, enabled=model.device.type != "cpu")
-        for chunk, (images, failures) in zip(chunks, ready, strict=True):
-            if failures and not options.skip_bad:
-                raise DataError(_tell(list(failures.values())))
-            answers = _answers(model, images[: len(compact(images, failures))], options, projection)
+        # An accelerator computes while the processor decodes the next chunk and writes the answers for the last.
+        ahead = _works_ahead(model)
+        decoded = one_ahead(lambda chunk: _decode(chunk, model), chunks, enabled=ahead)
+        answered = one_ahead(lambda chunk: _answer(model, *chunk, options, projection), decoded, enabled=ahead)
+        for chunk, (answers, failures) in zip(chunks, answered, strict=True):
             for position, path in enumerate(chunk):
                 if failure := failures.get(position):
                     note(f"left out: {failure.name} {failure.reason}")
@@ -143,15 +156,27 @@ def _predict_all(
     return bad
 
 
-def _answers(
-    model: Homefold, images: np.ndarray, options: PredictOptions, projection: ProjectionConfig
-) -> Iterator[tuple[Prediction, bool]]:
-    """For each image its prediction, and whether it is one to abstain from."""
-    if not len(images):
-        return
-    predictions = model.predict(images, projected=not options.no_projection, projection=projection)
+def _works_ahead(model: Homefold) -> bool:
+    """Whether what the processor does and what the model computes share no cores."""
+    return model.device.type != "cpu"
+
+
+def _answer(
+    model: Homefold,
+    images: np.ndarray,
+    failures: dict[int, BadImageError],
+    options: PredictOptions,
+    projection: ProjectionConfig,
+) -> tuple[Iterator[tuple[Prediction, bool]], dict[int, BadImageError]]:
+    """For each good image its prediction, and whether it is one to abstain from; and what is wrong with the others."""
+    if failures and not options.skip_bad:
+        raise DataError(_tell(list(failures.values())))
+    good = images[: len(compact(images, failures))]
+    if not len(good):
+        return iter(()), failures
+    predictions = model.predict(good, projected=not options.no_projection, projection=projection)
     threshold = np.inf if options.abstain_above is None else options.abstain_above
-    yield from zip(predictions, predictions.abstained(threshold).tolist(), strict=True)
+    return zip(predictions, predictions.abstained(threshold).tolist(), strict=True), failures
 
 
 def _decode(paths: Sequence[Path], model: Homefold) -> tuple[np.ndarray, dict[int, BadImageError]]:

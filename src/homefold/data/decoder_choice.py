@@ -18,7 +18,7 @@ from homefold.data.decoder_pool import DecoderPool
 from homefold.data.sources import ArchiveImage, FileImage, ImageSource
 from homefold.errors import ConfigError
 
-__all__ = ["allowed_cores", "borrowed_decoders", "in_files", "shared_decoders"]
+__all__ = ["allowed_cores", "borrowed_decoders", "in_files", "shared_decoders", "start_decoders"]
 
 _VARIABLE = "HOMEFOLD_DECODERS"
 _CHOICES = ("auto", "threads", "processes")
@@ -67,6 +67,13 @@ def borrowed_decoders(n: int) -> Iterator[DecoderPool | None]:
         yield shared.pool
     finally:
         shared.lock.release()
+
+
+def start_decoders(n: int) -> None:
+    """Start the decoder processes that a call for `n` files would start, and do not wait for them."""
+    with borrowed_decoders(n) as decoders:
+        if decoders is not None:
+            decoders.start()
 
 
 def shared_decoders() -> DecoderPool | None:

@@ -6,7 +6,10 @@ import io
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -47,6 +50,8 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+# What newer and older versions call the file that holds their decoders.
+_TORCHVISIONS_LIBRARIES = ("image_stable", "image")
 _END_OF_JPEG = b"\xff\xd9"
 _lifting_pillows_limit = threading.Lock()
 _pillow_alone = threading.Event()
@@ -257,9 +262,9 @@ def _jpeg_decoder() -> Callable[[bytes], np.ndarray] | None:
     """torchvision's decoder; None where it was built without one, or where it does not give Pillow's bytes."""
     try:
         import torch
-        import torchvision.io
 
-        decode_jpeg, rgb = torch.ops.image.decode_jpeg, torchvision.io.ImageReadMode.RGB.value
+        _load_torchvisions_operators()
+        decode_jpeg, rgb = torch.ops.image.decode_jpeg, 3  # `ImageReadMode.RGB`
 
         def decode(content: bytes) -> np.ndarray:
             given = torch.frombuffer(bytearray(content), dtype=torch.uint8)
@@ -273,6 +278,22 @@ def _jpeg_decoder() -> Callable[[bytes], np.ndarray] | None:
     except Exception:
         return None
     return decode if same else None
+
+
+def _load_torchvisions_operators() -> None:
+    """Let torch know torchvision's decoders without importing torchvision, which takes nearly as long as torch."""
+    import torch
+
+    package = find_spec("torchvision")
+    places = package.submodule_search_locations if package else None
+    libraries = [PathFinder.find_spec(name, places) for name in _TORCHVISIONS_LIBRARIES] if places else []
+    for library in libraries:
+        if library is not None and library.origin:
+            # Where that fails, torchvision may know better how its libraries are to be found.
+            with suppress(OSError):
+                torch.ops.load_library(library.origin)
+                return
+    import torchvision.io  # noqa: F401
 
 
 def _orientation(image: Image.Image) -> int:

@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from homefold.errors import ConfigError, ModelFileError
+from homefold.features.residual import RESIDUAL_NETWORKS, build_resnet
 
 __all__ = ["DigitsNet", "WideResNet", "build_backbone", "find_weights", "list_backbones", "output_dim"]
 
@@ -92,17 +93,16 @@ class WideResNet(nn.Module):
 
 
 def _torchvision_backbone(name: str) -> nn.Module:
+    if name in RESIDUAL_NETWORKS:
+        return build_resnet(name)
     import torchvision
 
     model: nn.Module = getattr(torchvision.models, name)(weights=None)
-    if name == "alexnet":
-        model.classifier = model.classifier[:-1]  # type: ignore[index]
-    else:
-        model.fc = nn.Identity()
+    model.classifier = model.classifier[:-1]  # type: ignore[index]
     return model
 
 
-_TORCHVISION = ("resnet18", "resnet34", "resnet50", "resnet101", "alexnet")
+_TORCHVISION = (*RESIDUAL_NETWORKS, "alexnet")
 _OWN: dict[str, Callable[[], nn.Module]] = {
     "digits": DigitsNet,
     "digits-bn": lambda: DigitsNet(batch_norm=True),
