@@ -303,6 +303,7 @@ def test_variants_of_a_method_are_rows_of_their_own_beside_their_controls(tmp_pa
             "projection.views=6,projection.mirror=false",
         ),
         ("manifold.hidden=[64,64],features.epochs=9", "features.epochs=9"),
+        ("style.blocks=early,projection.views=4,style.manifold=domains", "projection.views=4"),
         ("features.augmentation.colour=[0.1,0.2],projection.prior=0.1", "features.augmentation.colour=[0.1,0.2]"),
     ],
 )
@@ -310,6 +311,12 @@ def test_the_control_of_a_variant_sees_the_images_as_it_does(settings: str, of_c
     control = f"without-projection:{of_control}"
     present = ["deep-all", "without-projection", "without-projection:64]", control]
     assert control_of(f"vae:{settings}", present) == control
+
+
+def test_styles_belong_to_the_projection_that_a_control_lacks() -> None:
+    styled = "style.blocks=block1/block2,style.weight=0.5"
+    present = [f"without-projection:{styled}", "without-projection", "deep-all"]
+    assert control_of(f"vae:{styled}", present) == "without-projection"
 
 
 def test_runs_with_changed_settings_never_share_a_table_with_the_others(tmp_path: Path) -> None:

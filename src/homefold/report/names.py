@@ -121,12 +121,13 @@ def _without_settings(method: str) -> str:
 
 
 def _unprojected(method: str) -> list[str]:
-    """Names of the same features without projection, the likest first: under all settings, under those of f and C."""
+    """Names of the same features without projection or styles moved: under all other settings, under f's and C's."""
     text = method.partition(":")[2]
     settings = [part for parts in split_settings(text) for part in parts] if text else []
-    of_features = [part for part in settings if not _of_projection(part)]
+    others = [part for part in settings if not part.startswith("style.")]
+    of_features = [part for part in others if not _of_projection(part)]
     plain = "without-projection"
-    return [*(f"{plain}:{','.join(parts)}" for parts in (settings, of_features) if parts), plain]
+    return [*(f"{plain}:{','.join(parts)}" for parts in (others, of_features) if parts), plain]
 
 
 def _of_projection(setting: str) -> bool:
