@@ -246,8 +246,8 @@ class Homefold:
         style = named_blocks(self.config.style, net.backbone, self._size)
         if self.config.style.blocks and not style.blocks:
             self.reporter.message(
-                f"Styles are left as they are: {self.config.features.backbone} has no early blocks that give fine "
-                f"feature maps. Where it has others, name them by --style.blocks."
+                "Styles are left as they are: this network has no early blocks that give fine feature maps. Where it "
+                "has others, name them by --style.blocks."
             )
         style_modules(net.backbone, style.blocks)
         self.config = replace(self.config, style=style)
@@ -393,7 +393,8 @@ class Homefold:
             skip_bad: leave out files that cannot be read instead of stopping; `paths` tells which remain.
         """
         parts = []
-        untrusted = self._style is not None and not (projection or self.config.projection).answers_for_all
+        asked = projection or self.config.projection
+        untrusted = projected and self._style is not None and not asked.answers_for_all
         for images, paths in self._image_chunks(data, skip_bad=skip_bad):
             z = self._searched(images, projection, styled=projected)
             plain = self._searched(images, projection, styled=False) if untrusted else None
@@ -463,7 +464,8 @@ class Homefold:
         self, images: np.ndarray, projection: ProjectionConfig | None, *, styled: bool = True
     ) -> torch.Tensor:
         views = self.config.views(projection)
-        net = self._styled if styled and self._styled is not None else self.net
+        moved = styled and (projection or self.config.projection).styles
+        net = self._styled if moved and self._styled is not None else self.net
         return extract_views(net, images, self.device, space=self._space, views=views)
 
     def save(self, path: Path | str) -> None:

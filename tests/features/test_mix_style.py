@@ -153,7 +153,7 @@ def images_of_two_styles() -> torch.Tensor:
 def test_the_network_mixes_in_training_mode_only_and_only_while_attached():
     net, images = small_net(), images_of_two_styles()
     training, evaluating = net.train()(images), net.eval()(images)
-    style = MixStyle(net, mixing_modules(net.backbone, ()), 1.0, 1.0, CPU)
+    style = MixStyle(net, mixing_modules(net.backbone, (), (32, 32)), 1.0, 1.0, CPU)
     with style.attached():
         assert torch.equal(net(images), evaluating)
         net.train()
@@ -182,7 +182,7 @@ def test_with_probability_zero_nothing_changes_and_at_one_half_about_half_do():
 
 def test_the_whole_step_is_one_graph_for_the_compiler():
     net, images = small_net().train(), images_of_two_styles()
-    style = MixStyle(net, mixing_modules(net.backbone, ("block1", "block3")), 1.0, 0.5, CPU)
+    style = MixStyle(net, mixing_modules(net.backbone, ("block1", "block3"), (32, 32)), 1.0, 0.5, CPU)
     with style.attached():
         compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
         found = []
@@ -197,7 +197,7 @@ def test_the_whole_step_is_one_graph_for_the_compiler():
 
 def test_a_block_that_is_not_there_is_named_with_those_that_are():
     with pytest.raises(ConfigError, match=r"layer9.*DigitsNet.*block1, block2, block3, block4"):
-        mixing_modules(build_backbone("digits"), ("layer9",))
+        mixing_modules(build_backbone("digits"), ("layer9",), (32, 32))
 
 
 def test_an_output_that_is_no_map_is_refused():

@@ -97,6 +97,7 @@ def _configured(name: str, preset: str = "small"):
         ("without-features", ("block1", "block2")),
         ("vae:projection.steps=3", ("block1", "block2")),
         ("vae:style.blocks=[]", ()),
+        ("vae:projection.styles=false", ()),
         ("without-projection", ()),
         ("without-projection:style.blocks=early", ("block1", "block2")),
         ("deep-all", ()),
@@ -133,3 +134,9 @@ def test_what_is_set_for_all_methods_reaches_them_all_and_what_they_would_ignore
     assert {style.blocks for style in found.values()} == {("block2",)}
     with pytest.raises(ConfigError, match=r"tent.* would ignore style\.blocks=block2"):
         styles("tent", settings=("style.blocks=block2",))
+
+
+@pytest.mark.parametrize("name", ["without-projection:style.manifold=mean", "deep-all:style.weight=1"])
+def test_how_styles_are_moved_without_where_is_refused(name):
+    with pytest.raises(ConfigError, match=r"leaves styles as they are.*would decide nothing; add style\.blocks"):
+        _configured(name)

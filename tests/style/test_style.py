@@ -18,11 +18,12 @@ from homefold.data import load_digits_mini
 from homefold.errors import ConfigError
 from homefold.features import FeatureNet, extract_features
 from homefold.features.backbones import DigitsNet, build_backbone
+from homefold.features.blocks import early_blocks
 from homefold.progress import SilentReporter
+from homefold.projection import projection_preset
 from homefold.style import (
     StyleConfig,
     collect_styles,
-    early_blocks,
     fit_style,
     map_style,
     named_blocks,
@@ -324,6 +325,15 @@ class TestWholeModel:
         assert any("no early blocks that give fine feature maps" in text for text in told.messages)
         assert len(model.predict(some.images[:3])) == 3
 
+    def test_a_projection_may_leave_styles_and_the_papers_does(self, fitted):
+        model, target = fitted
+        images = target.images[:20]
+        plain = model.feature_model.predict(torch.from_numpy(model.features(images))).probabilities
+        found = model.predict(images, projection=replace(model.config.projection, styles=False))
+        assert np.array_equal(found.probabilities, plain)
+        assert not np.array_equal(model.predict(images).probabilities, plain)
+        assert [projection_preset(name).styles for name in ("default", "paper", "authors")] == [True, False, False]
+
     def test_where_the_projection_is_not_trusted_styles_stay_too(self, fitted):
         model, target = fitted
         images = target.images[:20]
@@ -346,6 +356,17 @@ class Coarse(nn.Module):
 
     def forward(self, images):
         return self.last(self.second(self.first(images)).mean((2, 3)))
+
+
+class ChannelsLast(nn.Module):
+    """Another module's maps as (n, h, w, c)."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, images):
+        return self.module(images).permute(0, 2, 3, 1)
 
 
 class TestEarly:
@@ -371,6 +392,25 @@ class TestEarly:
 
     def test_a_coarse_map_does_not_count(self):
         assert early_blocks(Coarse(), (64, 64)) == ("first",)
+
+    def test_nor_do_maps_with_their_channels_last_and_several_outputs(self):
+        class Unusual(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.patches = ChannelsLast(nn.Conv2d(3, 20, 4, stride=4))
+                self.memory = nn.LSTM(20, 6, batch_first=True)
+
+            def forward(self, images):
+                found, _ = self.memory(self.patches(images).flatten(1, 2))
+                return found[:, -1]
+
+        assert early_blocks(Unusual(), (32, 32)) == ()
+        settings = {"features__epochs": 1, "features__feature_dim": 8, "manifold__kind": "nearest"}
+        digits = load_digits_mini()
+        some = digits.subset(np.random.default_rng(0).permutation(len(digits))[:200])
+        config = preset_config("small", features__mix_style_probability=0.5, **settings)
+        model = Homefold(config, backbone=Unusual(), device="cpu").fit(some)
+        assert len(model.predict(some.images[:2])) == 2
 
     def test_names_that_were_given_stay(self):
         config = StyleConfig(("block3",))

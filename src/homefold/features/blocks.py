@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import nn
 
 from homefold.errors import ConfigError
 from homefold.features.backbones import DigitsNet, WideResNet
 
-__all__ = ["Block", "backbone_blocks", "inner_blocks", "last_modules"]
+__all__ = ["Block", "backbone_blocks", "early_blocks", "inner_blocks", "last_modules"]
+
+_COARSEST = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +79,48 @@ def last_modules(backbone: nn.Module, names: Sequence[str], setting: str) -> lis
 def inner_blocks(blocks: Sequence[Block]) -> tuple[str, ...]:
     """Names of the first two blocks after the stem, where a map still shows its image's style."""
     return tuple(block.name for block in blocks if block.name != "stem")[:2]
+
+
+@torch.no_grad()
+def early_blocks(backbone: nn.Module, size: tuple[int, int]) -> tuple[str, ...]:
+    """Those of the first two blocks after the stem that give fine maps: of a sixteenth of an image's side or more.
+
+    One image is sent through the network to see. A vision transformer's blocks give no such maps, and where a network
+    comes in few large parts, the map after one of them says what is in an image rather than how it looks.
+
+    Args:
+        backbone: any network; left as it was.
+        size: height and width of its images.
+
+    >>> early_blocks(DigitsNet(), (32, 32))
+    ('block1', 'block2')
+    """
+    names = inner_blocks(backbone_blocks(backbone))
+    fine: set[str] = set()
+
+    def look(name: str, output: object) -> None:
+        if isinstance(output, torch.Tensor) and output.ndim == 4 and _is_fine(output.shape[2:], size):
+            fine.add(name)
+
+    handles = [
+        module.register_forward_hook(lambda _module, _inputs, output, name=name: look(name, output))
+        for name, module in zip(names, last_modules(backbone, names, "the search for early blocks"), strict=True)
+    ]
+    before, place = backbone.training, next(backbone.parameters(), torch.empty(0)).device
+    try:
+        backbone.eval()(torch.zeros((1, 3, *size), device=place))
+    finally:
+        backbone.train(before)
+        for handle in handles:
+            handle.remove()
+    return tuple(name for name in names if name in fine)
+
+
+def _is_fine(shape: Sequence[int], size: tuple[int, int]) -> bool:
+    """Whether a map has the image's proportions, as one with its channels last has not, and is not too coarse."""
+    height, width = shape
+    proportional = abs(height * size[1] - width * size[0]) <= max(size)
+    return proportional and _COARSEST * min(shape) >= min(size)
 
 
 def _named_parts(backbone: nn.Module) -> list[tuple[str, Sequence[nn.Module]]]:

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from homefold.errors import ConfigError
-from homefold.features.blocks import backbone_blocks, inner_blocks, last_modules
+from homefold.features.blocks import early_blocks, last_modules
 from homefold.features.config import FeatureConfig
 from homefold.features.network import FeatureNet
 
@@ -69,20 +69,12 @@ class MixStyle:
         probability: of every sample, each on its own, to be mixed.
         alpha: λ is drawn from Beta(α, α); small values keep most of one of the two styles.
         device: where the maps lie.
-        named: whether the modules were asked for by name; of others, what is no map stays as it is.
     """
 
     def __init__(
-        self,
-        net: nn.Module,
-        modules: Sequence[nn.Module],
-        probability: float,
-        alpha: float,
-        device: torch.device,
-        *,
-        named: bool = True,
+        self, net: nn.Module, modules: Sequence[nn.Module], probability: float, alpha: float, device: torch.device
     ) -> None:
-        self._net, self._modules, self._probability, self._named = net, modules, probability, named
+        self._net, self._modules, self._probability = net, modules, probability
         self._quantiles = beta_quantiles(alpha).to(device)
 
     @contextmanager
@@ -96,12 +88,13 @@ class MixStyle:
                 handle.remove()
 
     def _mix(self, module: nn.Module, inputs: tuple[torch.Tensor, ...], maps: torch.Tensor) -> torch.Tensor:
-        if not self._net.training or (maps.ndim != 4 and not self._named):
+        if not self._net.training:
             return maps
-        if maps.ndim != 4:
+        if not isinstance(maps, torch.Tensor) or maps.ndim != 4:
+            given = f"of shape {tuple(maps.shape)}" if isinstance(maps, torch.Tensor) else f"({type(maps).__name__})"
             raise ConfigError(
-                f"mix_style_layers names a {type(module).__name__} whose output of shape {tuple(maps.shape)} is no "
-                f"feature map (n, c, h, w); name earlier blocks."
+                f"mix_style_layers names a {type(module).__name__} whose output {given} is no feature map "
+                f"(n, c, h, w); name earlier blocks."
             )
         mixed, ratio, order = torch.rand(3, len(maps), device=maps.device).unbind()
         own_share = torch.where(mixed < self._probability, draw_beta(ratio, self._quantiles), 1.0)
@@ -109,18 +102,24 @@ class MixStyle:
 
 
 @contextmanager
-def mixed_styles(config: FeatureConfig, net: FeatureNet, device: torch.device) -> Iterator[None]:
-    """Inside the block `net` trains with mixed styles, if `config` says so."""
+def mixed_styles(config: FeatureConfig, net: FeatureNet, device: torch.device, size: tuple[int, int]) -> Iterator[None]:
+    """Inside the block `net` trains with mixed styles, if `config` says so.
+
+    Args:
+        config: how often, how strongly, and after which blocks.
+        net: what is trained.
+        device: where it is.
+        size: height and width of its images.
+    """
     if config.mix_style_probability == 0:
         yield
         return
-    modules = mixing_modules(net.backbone, config.mix_style_layers)
-    named = bool(config.mix_style_layers)
-    style = MixStyle(net, modules, config.mix_style_probability, config.mix_style_alpha, device, named=named)
+    modules = mixing_modules(net.backbone, config.mix_style_layers, size)
+    style = MixStyle(net, modules, config.mix_style_probability, config.mix_style_alpha, device)
     with style.attached():
         yield
 
 
-def mixing_modules(backbone: nn.Module, names: Sequence[str]) -> list[nn.Module]:
-    """The modules after which styles are mixed: the last of each named block; without names, of two early blocks."""
-    return last_modules(backbone, names or inner_blocks(backbone_blocks(backbone)), "mix_style_layers")
+def mixing_modules(backbone: nn.Module, names: Sequence[str], size: tuple[int, int]) -> list[nn.Module]:
+    """The modules after which styles are mixed: the last of each named block; without names, of `early_blocks`."""
+    return last_modules(backbone, names or early_blocks(backbone, size), "mix_style_layers")

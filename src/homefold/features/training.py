@@ -116,7 +116,7 @@ def train_features(
     run = _FeatureRun(config, net, objective, dataset, train, held_out, seed, device)
     if config.pretrained_pull:
         run.start = starting_point(config, run.net.backbone)
-    with mixed_styles(config, net, device), frozen_first_blocks(config, net.backbone):
+    with mixed_styles(config, net, device, dataset.image_size), frozen_first_blocks(config, net.backbone):
         complete_run(run, checkpoint=checkpoint, reporter=reporter, on_epoch=on_epoch)
     return run.finish()
 

@@ -68,7 +68,14 @@ class ConfiguredMethod(Method):
         return self.method.starting(config)
 
     def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
-        return self.method.configure(change_settings(config, self._values()), preset)
+        values = self._values()
+        config = self.method.configure(change_settings(config, values), preset)
+        if not config.style.blocks and any(name.startswith("style.") for name in values.keys() - {"style.blocks"}):
+            raise ConfigError(
+                f"{self.method.info.name} leaves styles as they are, and {self.changes[0]} would decide nothing; add "
+                f"style.blocks=early."
+            )
+        return config
 
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
         return self.method.planned_stages(key)

@@ -16,7 +16,7 @@ from homefold.evaluation.stage_store import StageId
 from homefold.features import TrainedFeatures, build_feature_net, extract_features, train_features
 from homefold.methods.base import Method, MethodInfo, TaskKey, TrainedMethod, TrainingTask
 from homefold.methods.feature_stage import FeatureStage, features_id, train_feature_stage
-from homefold.methods.style_stage import style_id, styled_stage, with_style_blocks
+from homefold.methods.style_stage import style_ids, styled_stage, with_style_blocks
 from homefold.methods.trained_classifier import TrainedClassifier
 from homefold.progress import ProgressReporter
 
@@ -124,8 +124,7 @@ class DeepAllMethod(Method):
 
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
         base = (features_id(replace(key, adapt="")),) if key.adapt else ()
-        style = (style_id(key),) if key.config.style.blocks else ()
-        return (*base, features_id(key), *style)
+        return (*base, features_id(key), *style_ids(key))
 
     def train(self, task: TrainingTask) -> TrainedMethod:
         return TrainedDeepAll(task, train_feature_stage(task))

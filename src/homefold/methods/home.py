@@ -33,7 +33,7 @@ from homefold.methods.feature_stage import FeatureStage, features_id, train_feat
 from homefold.methods.home_stages import classifier_id, feature_model, manifold_id
 from homefold.methods.offset_stop import project_with_offset
 from homefold.methods.rehearsal_stage import rehearsal_ids
-from homefold.methods.style_stage import style_id, styled_stage, with_style_blocks
+from homefold.methods.style_stage import style_ids, styled_stage, with_style_blocks
 from homefold.projection import Projection, ProjectionConfig, elbow_index, projection_preset
 from homefold.projection.engines import loss_and_gradient
 from homefold.projection.starts import starting_latents
@@ -91,7 +91,7 @@ class HomeMethod(Method):
         if self.manifold is not None:
             stages += [*rehearsal_ids(key), manifold_id(key)]
         stages.append(classifier_id(key))
-        return (*stages, style_id(key)) if key.config.style.blocks else tuple(stages)
+        return (*stages, *style_ids(key))
 
     def train(self, task: TrainingTask) -> TrainedMethod:
         features = train_feature_stage(task)

@@ -20,7 +20,7 @@ from homefold.methods.base import TaskKey, TrainingTask
 from homefold.methods.feature_stage import FeatureStage, features_id
 from homefold.style import StyleConfig, StyleModel, fit_style, named_blocks, style_modules, styled_net
 
-__all__ = ["StyledStage", "style_id", "styled_stage", "with_style_blocks"]
+__all__ = ["StyledStage", "style_id", "style_ids", "styled_stage", "with_style_blocks"]
 
 
 def style_id(key: TaskKey) -> StageId:
@@ -32,10 +32,15 @@ def style_id(key: TaskKey) -> StageId:
     return stage_id("style", features=features_id(key).digest, style=asdict(style), seed=config.seed)
 
 
+def style_ids(key: TaskKey) -> tuple[StageId, ...]:
+    """The styles that `styled_stage` needs."""
+    return (style_id(key),) if key.config.style.blocks and not key.adapt else ()
+
+
 def with_style_blocks(config: HomefoldConfig) -> HomefoldConfig:
     """`config` with the blocks of style by their names in its backbone; unknown ones are refused before training."""
-    style = _with_names(config.style, config.features.backbone, config.preprocessing.image_size)
-    return replace(config, style=style)
+    asked = config.style if config.projection.styles else StyleConfig()
+    return replace(config, style=_with_names(asked, config.features.backbone, config.preprocessing.image_size))
 
 
 @lru_cache
@@ -76,9 +81,12 @@ class StyledStage(FeatureStage):
 
 
 def styled_stage(task: TrainingTask, features: FeatureStage) -> FeatureStage:
-    """Stage 1 with styles brought home where the settings say so, else `features` itself."""
+    """Stage 1 with styles brought home where the settings say so, else `features` itself.
+
+    What was adapted to images of the target has seen its style, which is left as it is.
+    """
     config = task.config
-    if not config.style.blocks:
+    if not config.style.blocks or task.adapt is not None:
         return features
 
     def train(_: Any) -> dict[str, Any]:

@@ -66,6 +66,8 @@ class ProjectionConfig:
     textures: int = 0
     """So many views more: the image after fixed random filters, as training varies it with texture_probability; 0 to
     16, and each takes as long as another view."""
+    styles: bool = True
+    """Bring the style of an image to the sources' before the search, where the model was fitted to do so."""
     trust_below: float | None = None
     """Trust the projection only of images whose off-manifold score is not above this (1 is usual for source images),
     and classify the features of the others as they are; none trusts it always."""
@@ -124,7 +126,7 @@ class ProjectionConfig:
     @property
     def search(self) -> ProjectionConfig:
         """These settings with all at its default that decides nothing about the search for one feature."""
-        return replace(self, views=1, mirror=True, textures=0, trust_below=None, blend=1.0)
+        return replace(self, views=1, mirror=True, textures=0, styles=True, trust_below=None, blend=1.0)
 
     @property
     def answers_for_all(self) -> bool:
@@ -173,10 +175,24 @@ class ProjectionConfig:
 _PRESETS = {
     "default": ProjectionConfig(),
     "paper": ProjectionConfig(
-        encoder_start=False, random_starts=1, step="gradient", rate=0.01, steps=20_000, stop="elbow", window=5
+        encoder_start=False,
+        random_starts=1,
+        step="gradient",
+        rate=0.01,
+        steps=20_000,
+        stop="elbow",
+        window=5,
+        styles=False,
     ),
     "authors": ProjectionConfig(
-        encoder_start=False, random_starts=1, step="normalised", rate=0.01, steps=1_000, stop="elbow", window=5
+        encoder_start=False,
+        random_starts=1,
+        step="normalised",
+        rate=0.01,
+        steps=1_000,
+        stop="elbow",
+        window=5,
+        styles=False,
     ),
     "restarts": ProjectionConfig(encoder_start=False, random_starts=8, steps=200),
 }
@@ -186,7 +202,8 @@ def projection_preset(name: str) -> ProjectionConfig:
     """The settings called `name`.
 
     `default`: one encoder start and a fixed number of Adam steps. `paper`: Algorithm 1 to the letter. `authors`: the
-    normalised steps that the released scripts take. `restarts`: eight random starts, the best kept.
+    normalised steps that the released scripts take; both leave styles as they are. `restarts`: eight random starts, the
+    best kept.
 
     >>> projection_preset("paper").steps
     20000

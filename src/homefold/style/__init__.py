@@ -1,6 +1,6 @@
 """The style of an unseen image brought to the styles of the sources, inside the network, its content kept."""
 
-from homefold.style.blocks import early_blocks, named_blocks
+from homefold.style.blocks import named_blocks
 from homefold.style.config import StyleConfig
 from homefold.style.model import StyleModel, collect_styles, fit_style, style_modules, styled_net
 from homefold.style.statistics import map_style, restyle
@@ -9,7 +9,6 @@ __all__ = [
     "StyleConfig",
     "StyleModel",
     "collect_styles",
-    "early_blocks",
     "fit_style",
     "map_style",
     "named_blocks",

@@ -20,7 +20,7 @@ class StyleConfig:
 
     blocks: tuple[str, ...] = ()
     """Blocks of the backbone after which it is done, such as layer1 layer2; early means the first two with fine
-    maps after the stem. None leaves styles as they are."""
+    maps after the stem. Without a name styles stay as they are."""
     manifold: Literal["vae", "nearest", "mean", "domains"] = "vae"
     """What stands for the source styles: a VAE that is searched, the most similar of them, their mean, or the mean of
     each source domain in turn (domains: the backbone's outputs for all of them and for the image as it is are averaged,
