@@ -84,6 +84,9 @@ class TestStatistics:
         made = restyle(maps, map_style(maps), torch.tensor([[3.0, 0.0]]))
         assert made.flatten().tolist() == pytest.approx([2.96, 3.04], abs=1e-4)
 
+    def test_no_maps_have_no_styles(self):
+        assert map_style(torch.empty(0, 3, 4, 4)).shape == (0, 6)
+
     def test_its_own_style_changes_nothing(self):
         maps = torch.randn(2, 3, 4, 4)
         own = map_style(maps)

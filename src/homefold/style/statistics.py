@@ -20,7 +20,7 @@ def map_style(maps: torch.Tensor) -> torch.Tensor:
     """
     # By the mean of squares: on a CPU torch.var_mean takes three times as long.
     mean = maps.mean(dim=(2, 3), dtype=torch.float32)
-    squares = torch.linalg.vector_norm(maps, dim=(2, 3), dtype=torch.float32).square() / maps[0, 0].numel()
+    squares = torch.linalg.vector_norm(maps, dim=(2, 3), dtype=torch.float32).square() / maps.shape[2:].numel()
     variance = (squares - mean.square()).clamp_min(0)
     return torch.cat([mean, 0.5 * (variance + _SMALLEST_VARIANCE).log()], dim=1)
 
