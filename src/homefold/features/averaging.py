@@ -1,11 +1,13 @@
-"""The mean of a network's weights over the later part of training."""
+"""Means of a network's weights: over the later part of a training, and over several trainings from one start."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import nn
 
-__all__ = ["WeightAverage", "average_is_due"]
+__all__ = ["FinishedRuns", "WeightAverage", "average_is_due"]
 
 
 def average_is_due(step: int, steps: int, start: float, every: int) -> bool:
@@ -60,3 +62,43 @@ class WeightAverage:
         mean: dict[str, torch.Tensor] = state["mean"]  # type: ignore[assignment]
         self.count = int(state["count"])  # type: ignore[call-overload]
         self.mean = {name: value.to(own[name].device) for name, value in mean.items()}
+
+
+class FinishedRuns:
+    """The mean of what several trainings from one start ended with, and how each went.
+
+    Args:
+        net: trained again and again.
+        objective: trained along with it.
+    """
+
+    def __init__(self, net: nn.Module, objective: nn.Module) -> None:
+        self._net, self._objective = WeightAverage(net), WeightAverage(objective)
+        self.history: list[dict[str, float]] = []
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self._net.count
+
+    def add(self, history: list[dict[str, float]]) -> None:
+        """Count in what network and objective hold now, after epochs with these figures."""
+        self._net.update()
+        self._objective.update()
+        self.history += history
+
+    def put_back(self) -> None:
+        """Let network and objective be the mean of all runs."""
+        for average in (self._net, self._objective):
+            average.module.load_state_dict(average.mean)
+
+    def state_dict(self) -> dict[str, object]:
+        """What a checkpoint must keep."""
+        net, objective = self._net.state_dict(), self._objective.state_dict()
+        return {"count": self.count, "net": net, "objective": objective, "history": self.history}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        self._net.load_state_dict(state["net"])
+        self._objective.load_state_dict(state["objective"])
+        self.history = list(state["history"])

@@ -77,6 +77,8 @@ class FeatureConfig:
     average_every: int = 0
     """Average the weights every so many steps instead, from the same point on (in a shorter training, the last ones
     alone); 0 averages once an epoch."""
+    runs: int = 1
+    """Train so many times from the same start, each in an order of its own, and average the weights of all."""
     held_out: float = 0.1
     """Fraction of each source domain and class kept out of training, to select on."""
     select: Literal["best", "last"] = "best"
@@ -109,7 +111,7 @@ class FeatureConfig:
 
     def __post_init__(self) -> None:
         require_choices(self)
-        positive = ("temperature", "epochs", "batch_size", "learning_rate", "mix_style_alpha")
+        positive = ("temperature", "epochs", "batch_size", "learning_rate", "mix_style_alpha", "runs")
         for name in positive:
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be positive; got {getattr(self, name)}.")

@@ -85,6 +85,10 @@ class GradientStep:
         uniform, noise = self._draw(pixels, generator)
         return self._step(pixels, uniform, noise, *others, *rates)
 
+    def varied(self, pixels: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        """Images `(b, 3, h, w)` as a step would see them, without one being made."""
+        return self._vary(pixels, self._augmentation, *self._draw(pixels, generator))
+
     def _draw(
         self, pixels: torch.Tensor, generator: torch.Generator
     ) -> tuple[torch.Tensor | None, torch.Tensor | None]:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch.func import functional_call
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from homefold.data.dataset import DomainDataset
 from homefold.device import autocast, resolve_precision
@@ -251,13 +252,7 @@ class TrainingRun(ABC):
     def train_epoch(self, checkpoint: Path | None) -> dict[str, float]:
         """One pass over the training images, its validation, and the selection."""
         config = self.config
-        order = epoch_batches(
-            self.labels[self.train_indices],
-            self.domains[self.train_indices],
-            config.batch_size,
-            config.sampling,
-            generator(self.seed, "order", self.epoch),
-        )
+        order = self._order(self.epoch)
         augmentation = generator(self.seed, "augmentation", self.epoch, device=self.device)
         averaged_before = self.average.count
         losses = torch.empty(len(order), device=self.device)
@@ -292,6 +287,47 @@ class TrainingRun(ABC):
         figures = {"epoch": float(self.epoch), "loss": float(losses.mean()), "held_out_loss": value}
         self.history.append(figures)
         return figures
+
+    def _order(self, epoch: int) -> torch.Tensor:
+        """`(steps, b)` rows of the training images, as they come in one epoch."""
+        return epoch_batches(
+            self.labels[self.train_indices],
+            self.domains[self.train_indices],
+            self.config.batch_size,
+            self.config.sampling,
+            generator(self.seed, "order", epoch),
+        )
+
+    def renew_statistics(self) -> None:
+        """Take the batch-norm statistics of the network's present weights, from one epoch of varied training images.
+
+        The mean over all batches, each of which counts alike. Nothing else of the network changes.
+        """
+        layers = [layer for layer in self.net.modules() if isinstance(layer, _BatchNorm) and layer.track_running_stats]
+        if not layers:
+            return
+        momenta = [layer.momentum for layer in layers]
+        order = self._order(self.config.epochs)
+        own_rows = order[:, self.processes.part(order.shape[1])]
+        augmentation = generator(self.seed, "augmentation", self.config.epochs, device=self.device)
+        own = (self.processes.rank,) if self.processes.count > 1 else ()
+        self.net.train()
+        for layer in layers:
+            layer.reset_running_stats()
+            layer.momentum = None
+        with isolated_seed(self.seed, "epoch", self.config.epochs, *own, device=self.device), torch.no_grad():
+            for pixels in self.store.batches(self.train_indices[own_rows]):
+                images = self.gradient_step.varied(pixels, augmentation)
+                with autocast(self.device, self.dtype):
+                    self.net(images)
+        for layer, momentum in zip(layers, momenta, strict=True):
+            layer.momentum = momentum
+        if self.processes.count > 1:
+            statistics = list(self._own_statistics().values())
+            add_up(statistics)
+            for value in statistics:
+                value.div_(self.processes.count)
+        self.net.eval()
 
     def _train_step(
         self, step: int, total: int, pixels: torch.Tensor, rows: torch.Tensor, augmentation: torch.Generator
@@ -342,7 +378,11 @@ class TrainingRun(ABC):
 
     def _validate(self, checkpoint: Path | None) -> float:
         """The criterion on the held-out images; ends the run when their features have collapsed."""
-        z, scores = self._held_out(self._candidate())
+        return self.held_out_value(self._candidate(), checkpoint)
+
+    def held_out_value(self, state: dict[str, torch.Tensor], checkpoint: Path | None = None) -> float:
+        """The criterion on the held-out images with these weights, which must not have collapsed."""
+        z, scores = self._held_out(state)
         labels = self.labels[self.held_out_indices].to(self.device)
         if not torch.isfinite(z).all():
             where = f"the features of the held-out images are not finite after epoch {self.epoch}"

@@ -13,6 +13,7 @@ import torch
 
 from homefold.data.dataset import DomainDataset
 from homefold.errors import ConfigError
+from homefold.features.averaging import FinishedRuns
 from homefold.features.backbone_learning import (
     backbone_groups,
     freeze_batch_norm,
@@ -29,8 +30,9 @@ from homefold.features.network import FeatureNet
 from homefold.features.objective import Objective
 from homefold.features.pair_emphasis import PairEmphasis
 from homefold.features.starting_point import StartingPoint
+from homefold.files import read_state
 from homefold.progress import ProgressReporter
-from homefold.seeding import isolated_seed
+from homefold.seeding import derive_seed, isolated_seed
 
 __all__ = ["FeatureReport", "TrainedFeatures", "train_features"]
 
@@ -41,11 +43,11 @@ class FeatureReport:
 
     Args:
         criterion: what selection looked at: `pairwise metric loss` or `cross entropy`, on held-out source images.
-        selected_epoch: the epoch whose weights were kept, from 1.
+        selected_epoch: the epoch whose weights were kept, from 1; with several runs, in the last of them.
         held_out_loss: the criterion there.
         bound: about the least value L_A can take there; 0 for cross entropy.
         spread: how the held-out features lie.
-        history: one entry an epoch: `epoch`, `loss`, `held_out_loss`.
+        history: one entry an epoch: `epoch`, `loss`, `held_out_loss`; with several runs, one run after the other.
     """
 
     criterion: str
@@ -113,12 +115,28 @@ def train_features(
         )
     if objective_state is not None:
         objective.load_state_dict(objective_state)
-    run = _FeatureRun(config, net, objective, dataset, train, held_out, seed, device)
-    if config.pretrained_pull:
-        run.start = starting_point(config, run.net.backbone)
+    finished = FinishedRuns(net, objective)
+    if config.runs > 1 and checkpoint is not None and checkpoint.exists():
+        finished.load_state_dict(read_state(checkpoint)["finished"])
+    start = {name: value.clone() for name, value in net.state_dict().items()}
+    objective_start = {name: value.clone() for name, value in objective.state_dict().items()}
     with mixed_styles(config, net, device, dataset.image_size), frozen_first_blocks(config, net.backbone):
-        complete_run(run, checkpoint=checkpoint, reporter=reporter, on_epoch=on_epoch)
-    return run.finish()
+        while True:
+            net.load_state_dict(start)
+            objective.load_state_dict(objective_start)
+            own_seed = derive_seed(seed, "run", finished.count) if finished.count else seed
+            run = _FeatureRun(config, net, objective, dataset, train, held_out, own_seed, device)
+            run.finished = finished
+            if config.pretrained_pull:
+                run.start = starting_point(config, run.net.backbone)
+            title = "Features" if config.runs == 1 else f"Features {finished.count + 1}/{config.runs}"
+            complete_run(run, checkpoint=checkpoint, reporter=reporter, on_epoch=on_epoch, title=title)
+            if config.runs == 1:
+                return run.finish()
+            run.put_back_best()
+            finished.add(run.history)
+            if finished.count == config.runs:
+                return run.finish_all()
 
 
 class _FeatureRun(TrainingRun):
@@ -129,6 +147,8 @@ class _FeatureRun(TrainingRun):
     shares_batches = True
     start: StartingPoint | None = None
     """Where the backbone is pulled to, if it is."""
+    finished: FinishedRuns
+    """The runs before this one, whose weights this one's are averaged with."""
 
     @property
     def recordable(self) -> bool:
@@ -177,9 +197,14 @@ class _FeatureRun(TrainingRun):
 
     def state(self) -> dict[str, Any]:
         state = super().state()
+        if self.config.runs > 1:
+            state["finished"] = self.finished.state_dict()
         return state if self.start is None else {**state, "start": self.start.state_dict()}
 
     def restore(self, state: dict[str, Any]) -> None:
+        if self.config.runs > 1 and state["finished"]["count"] != self.finished.count:
+            # The last state of the run before this one.
+            return
         super().restore(state)
         if self.start is not None:
             self.start.load_state_dict(state["start"])
@@ -189,7 +214,18 @@ class _FeatureRun(TrainingRun):
 
     def finish(self) -> TrainedFeatures:
         """Put the selected state into the network and report on it."""
-        spread = self.put_back_best()
+        return self._report(self.put_back_best(), tuple(self.history))
+
+    def finish_all(self) -> TrainedFeatures:
+        """Put the mean of all runs into the network, take its batch-norm statistics, and report on it."""
+        self.finished.put_back()
+        if not self.config.frozen_batch_norm:
+            self.renew_statistics()
+        self.best_net, self.best_objective = self.net.state_dict(), self.objective.state_dict()
+        self.best_value = self.held_out_value(self.best_net)
+        return self._report(self.put_back_best(), tuple(self.finished.history))
+
+    def _report(self, spread: FeatureSpread, history: tuple[dict[str, float], ...]) -> TrainedFeatures:
         metric = self.config.metric_weight > 0
         counts = torch.bincount(self.held_out_labels(), minlength=self.num_classes).tolist()
         report = FeatureReport(
@@ -198,6 +234,6 @@ class _FeatureRun(TrainingRun):
             held_out_loss=self.best_value,
             bound=pairwise_metric_loss_bound(counts, self.config.temperature) if metric else 0.0,
             spread=spread,
-            history=tuple(self.history),
+            history=history,
         )
         return TrainedFeatures(self.net, self.objective, report)

@@ -95,6 +95,7 @@ def fine_tuning_config(config: FeatureConfig) -> FeatureConfig:
         select="last",
         average_from=1.0,
         average_every=0,
+        runs=1,
     )
 
 

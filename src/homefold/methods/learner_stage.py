@@ -35,6 +35,7 @@ _OF_STAGE_1_ALONE = (
     "mix_style_probability",
     "backbone_rate",
     "layer_decay",
+    "runs",
     "frozen_blocks",
     "frozen_batch_norm",
     "pretrained_pull",
