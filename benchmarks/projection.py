@@ -5,6 +5,7 @@ large matrix product, bytes moved through device memory against its copy rate. T
 batch, projection on top of ResNet-18 from decoded images, memory against the number of steps.
 
     python benchmarks/projection.py --out results/projection_DEVICE.json
+    python benchmarks/projection.py --on-top       # only what projecting adds to ResNet-18
     python benchmarks/projection.py --quick        # tiny sizes, to see that it runs
 """
 
@@ -200,9 +201,9 @@ def memory_by_steps(device: torch.device, quick: bool) -> dict[int, int]:
     return peaks
 
 
-def on_top_of_resnet(device: torch.device, quick: bool) -> dict[str, Any]:
+def on_top_of_resnet(device: torch.device, quick: bool) -> list[dict[str, Any]]:
     """Decoded images to answers: f and C alone, with the default search between them, and with the default preset's
-    styles before it, in turns."""
+    styles before it, in turns; for so many images that are answered together."""
     side, batch = (32, 4) if quick else (224, 512 if device.type == "cuda" else 64)
     net = FeatureNet(build_backbone("resnet18"), (side, side)).to(device, memory_format=torch.channels_last).eval()
     manifold, classifier = manifold_on(device), nn.Linear(D, 7).to(device)
@@ -213,69 +214,80 @@ def on_top_of_resnet(device: torch.device, quick: bool) -> dict[str, Any]:
     styled = styled_net(net, fit_style(style, net, shown.images, rows, rows, seed=0, device=device))
 
     @torch.no_grad()
-    def features(seen: FeatureNet) -> torch.Tensor:
+    def features(seen: FeatureNet, batches: int) -> torch.Tensor:
         with torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32):
-            return seen(images).float()
+            return torch.cat([seen(images).float() for _ in range(batches)])
 
-    def plain() -> torch.Tensor:
-        return classifier(features(net))
+    def plain(batches: int) -> torch.Tensor:
+        return classifier(features(net, batches))
 
-    def searched() -> torch.Tensor:
-        return classifier(project(manifold, features(net), config).features)
+    def searched(batches: int) -> torch.Tensor:
+        return classifier(project(manifold, features(net, batches), config).features)
 
-    def projected() -> torch.Tensor:
-        return classifier(project(manifold, features(styled), config).features)
+    def projected(batches: int) -> torch.Tensor:
+        return classifier(project(manifold, features(styled, batches), config).features)
 
     ways = {"plain": plain, "searched": searched, "projected": projected}
-    for run in [*ways.values()] * 2:
-        run()
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(3 if quick else 30 if device.type == "cuda" else 8):
-        for name, run in ways.items():
-            wait(device)
-            began = time.perf_counter()
-            for _ in range(1 if device.type == "cpu" or quick else 10):
-                run()
-            wait(device)
-            times[name].append(time.perf_counter() - began)
 
-    # Each pair was taken side by side, so the ratio of a pair hardly feels a noisy moment.
-    def ratio(name: str) -> float:
-        return statistics.median(b / a for a, b in zip(times["plain"], times[name], strict=True))
+    def measured(batches: int) -> dict[str, Any]:
+        for run in [*ways.values()] * 2:
+            run(batches)
+        times: dict[str, list[float]] = {name: [] for name in ways}
+        repeats = 1 if device.type == "cpu" or quick else max(1, 10 // batches)
+        for _ in range(3 if quick else 30 if device.type == "cuda" else 8):
+            for name, run in ways.items():
+                wait(device)
+                began = time.perf_counter()
+                for _ in range(repeats):
+                    run(batches)
+                wait(device)
+                times[name].append(time.perf_counter() - began)
 
-    each = batch * (1 if device.type == "cpu" or quick else 10)
-    return {
-        "batch": batch,
-        "precision": str(dtype).removeprefix("torch."),
-        "engine": chosen_engine(config, manifold),
-        "plain_images_per_second": each / statistics.median(times["plain"]),
-        "projected_images_per_second": each / statistics.median(times["projected"]),
-        "ratio_without_styles": ratio("searched"),
-        "ratio": ratio("projected"),
-    }
+        # Each pair was taken side by side, so the ratio of a pair hardly feels a noisy moment.
+        def ratio(name: str) -> float:
+            return statistics.median(b / a for a, b in zip(times["plain"], times[name], strict=True))
+
+        each = batch * batches * repeats
+        return {
+            "images_together": batch * batches,
+            "batch": batch,
+            "precision": str(dtype).removeprefix("torch."),
+            "engine": chosen_engine(config, manifold),
+            "plain_images_per_second": each / statistics.median(times["plain"]),
+            "projected_images_per_second": each / statistics.median(times["projected"]),
+            "ratio_without_styles": ratio("searched"),
+            "ratio": ratio("projected"),
+        }
+
+    return [measured(batches) for batches in ((1, 8) if device.type == "cuda" else (1,))]
 
 
-def goals(device: torch.device, rows: list[Row], on_top: dict[str, Any], peaks: dict[int, int]) -> list[dict[str, Any]]:
+def goals(
+    device: torch.device, rows: list[Row], on_top: list[dict[str, Any]], peaks: dict[int, int]
+) -> list[dict[str, Any]]:
     """Each goal with its figure and whether it is met."""
 
     def best(batch: int) -> Row:
         found = [row for row in rows if (row.batch, row.starts, row.steps) == (batch, 8, 300)]
         return min(found, key=lambda row: row.ms_per_sample)
 
-    found: list[dict[str, Any]] = []
-    if device.type == "cuda":
+    most, name = (1.05, "c: ResNet-18") if device.type == "cuda" else (1.10, "ResNet-18, batch 64,")
+    found: list[dict[str, Any]] = [
+        {
+            "goal": f"{name} plus default projection, {row['images_together']} images together, ratio <= {most:.2f}",
+            "figure": row["ratio"],
+            "met": row["ratio"] <= most,
+        }
+        for row in on_top
+    ]
+    if device.type == "cuda" and rows:
         one, many = best(1), best(4096)
         found.append({"goal": "a: one sample, 8 x 300, <= 2 ms", "figure": one.ms_per_sample, "by": one.precision})
         found[-1]["met"] = one.ms_per_sample <= 2
         found.append({"goal": "b: >= 300,000 samples/s, batch 4096, 8 x 300", "figure": many.samples_per_second})
         found[-1] |= {"by": many.precision, "met": many.samples_per_second >= 300_000}
-        found.append({"goal": "c: ResNet-18 plus default projection, ratio <= 1.05", "figure": on_top["ratio"]})
-        found[-1]["met"] = on_top["ratio"] <= 1.05
         grows = max(peaks.values()) - min(peaks.values())
         found.append({"goal": "d: memory does not grow with steps (bytes more)", "figure": grows, "met": grows == 0})
-    else:
-        found.append({"goal": "ResNet-18, batch 64, plus default projection, ratio <= 1.10", "figure": on_top["ratio"]})
-        found[-1]["met"] = on_top["ratio"] <= 1.10
     return found
 
 
@@ -288,25 +300,38 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
+    parser.add_argument("--on-top", action="store_true", help="only what projecting adds to ResNet-18")
     parser.add_argument("--out", type=Path, help="write everything as JSON")
     arguments = parser.parse_args()
     device, quick = torch.device(arguments.device), arguments.quick
-    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-    side = 128 if quick else 8192 if device.type == "cuda" else 1024
-    rates = {"matrix": matrix_rate(device, dtype, side), "copy": copy_rate(device, 1 if quick else 1024)}
-    print(f"{dtype}: {rates['matrix'] / 1e12:.1f} TFLOP/s in a matrix product, copies {rates['copy'] / 1e12:.2f} TB/s")
-    print(
-        f"{'engine':>9} {'precision':>8} {'batch':>6} {'starts':>6} {'steps':>6} {'ms/sample':>12} {'samples/s':>12} "
-        f"{'TFLOP/s':>9} {'matrix':>8} {'copy':>8}"
-    )
-    rows = engine_table(device, quick, rates)
-    steps = 200 if quick else AUTHORS_STEPS
-    authors = authors_scheme(device, steps)
-    print(f"authors' scheme, {steps:,} steps for one sample, history kept: {authors:,.1f} ms")
+    found: dict[str, Any] = {}
+    rows: list[Row] = []
+    peaks: dict[int, int] = {}
+    if not arguments.on_top:
+        dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+        side = 128 if quick else 8192 if device.type == "cuda" else 1024
+        rates = {"matrix": matrix_rate(device, dtype, side), "copy": copy_rate(device, 1 if quick else 1024)}
+        fastest = f"{rates['matrix'] / 1e12:.1f} TFLOP/s in a matrix product, copies {rates['copy'] / 1e12:.2f} TB/s"
+        print(f"{dtype}: {fastest}")
+        print(
+            f"{'engine':>9} {'precision':>8} {'batch':>6} {'starts':>6} {'steps':>6} {'ms/sample':>12} "
+            f"{'samples/s':>12} {'TFLOP/s':>9} {'matrix':>8} {'copy':>8}"
+        )
+        rows = engine_table(device, quick, rates)
+        steps = 200 if quick else AUTHORS_STEPS
+        authors = authors_scheme(device, steps)
+        print(f"authors' scheme, {steps:,} steps for one sample, history kept: {authors:,.1f} ms")
+        peaks = memory_by_steps(device, quick) if device.type == "cuda" else {}
+        print(f"peak bytes by steps: {peaks}")
+        found = {
+            "rates": rates,
+            "table": [asdict(row) for row in rows],
+            "authors": {"steps": steps, "ms_per_sample": authors},
+            "peak_bytes_by_steps": peaks,
+        }
     on_top = on_top_of_resnet(device, quick)
-    print(f"ResNet-18 plus projection: {on_top}")
-    peaks = memory_by_steps(device, quick) if device.type == "cuda" else {}
-    print(f"peak bytes by steps: {peaks}")
+    for row in on_top:
+        print(f"ResNet-18 plus projection: {row}")
     judged = [] if quick else goals(device, rows, on_top, peaks)
     for goal in judged:
         print(goal)
@@ -316,11 +341,8 @@ def main() -> None:
             "commit": commit(),
             "hardware": hardware(device),
             "versions": versions(),
-            "rates": rates,
-            "table": [asdict(row) for row in rows],
-            "authors": {"steps": steps, "ms_per_sample": authors},
+            **found,
             "on_top_of_resnet18": on_top,
-            "peak_bytes_by_steps": peaks,
             "goals": judged,
         }
         arguments.out.write_text(json.dumps(result, indent=1) + "\n")

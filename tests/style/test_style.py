@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -83,6 +84,29 @@ class TestStatistics:
         maps = torch.tensor([[[[1.0, 1.02]]]])
         made = restyle(maps, map_style(maps), torch.tensor([[3.0, 0.0]]))
         assert made.flatten().tolist() == pytest.approx([2.96, 3.04], abs=1e-4)
+
+    @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+    def test_maps_of_16_bits_are_moved_in_32_and_keep_their_kind(self, layout):
+        maps = torch.randn(2, 5, 4, 4, generator=torch.manual_seed(3)).bfloat16().contiguous(memory_format=layout)
+        own = map_style(maps)
+        wanted = own + torch.linspace(-1, 1, own.shape[1])
+        made = restyle(maps, own, wanted)
+        mean, deviation = own.chunk(2, dim=1)
+        scale = (wanted.chunk(2, dim=1)[1] - deviation).clamp_max(math.log(4)).exp()
+        shift = wanted.chunk(2, dim=1)[0] - mean * scale
+        exact = shift[:, :, None, None] + maps.float() * scale[:, :, None, None]
+        assert made.dtype == torch.bfloat16
+        assert made.is_contiguous(memory_format=layout)
+        assert torch.equal(made, exact.bfloat16())
+
+    def test_a_gradient_flows_through_a_restyled_map(self):
+        maps = torch.randn(2, 5, 4, 4, generator=torch.manual_seed(4)).requires_grad_()
+        own = map_style(maps).detach()
+        wanted = own + 0.5
+        made = restyle(maps, own, wanted)
+        made.sum().backward()
+        assert torch.allclose(maps.grad, torch.full_like(maps, math.exp(0.5)))
+        assert torch.allclose(made.detach(), restyle(maps.detach(), own, wanted))
 
     def test_no_maps_have_no_styles(self):
         assert map_style(torch.empty(0, 3, 4, 4)).shape == (0, 6)

@@ -38,4 +38,8 @@ def restyle(maps: torch.Tensor, own: torch.Tensor, wanted: torch.Tensor) -> torc
     new_mean, new_deviation = wanted.chunk(2, dim=1)
     scale = (new_deviation - deviation).clamp_max(_LARGEST_STRETCH).exp()
     shift = new_mean - mean * scale
-    return torch.addcmul(shift[:, :, None, None], maps.float(), scale[:, :, None, None]).to(maps.dtype)
+    scale, shift = scale[:, :, None, None], shift[:, :, None, None]
+    if torch.is_grad_enabled() and maps.requires_grad:
+        return torch.addcmul(shift, maps.float(), scale).to(maps.dtype)
+    # In one pass: maps of 16 bits are neither read nor written as 32.
+    return torch.addcmul(shift, maps, scale, out=torch.empty_like(maps))
