@@ -264,3 +264,33 @@ def test_a_recorded_classifier_is_the_one_fitted_step_by_step(monkeypatch):
     monkeypatch.setattr(classifier, "recorder_for", lambda device, enabled=True: None)
     for name, value in fit().state_dict().items():
         torch.testing.assert_close(recorded[name], value, rtol=1e-3, atol=1e-4)
+
+
+def test_the_kernel_moves_styles_as_torch_does(few_digits, monkeypatch):
+    from homefold.features import FeatureNet, extract_features
+    from homefold.features.backbones import build_backbone
+    from homefold.style import StyleConfig, fit_style, kernel, styled_net
+
+    device, images, rows = torch.device("cuda"), few_digits.images, np.arange(len(few_digits))
+    torch.manual_seed(0)
+    net = FeatureNet(build_backbone("digits-bn"), (32, 32), head="linear", feature_dim=16, normalisation="half")
+    net = net.to(device).eval().requires_grad_(False)
+    config = StyleConfig(blocks=("block1", "block2"), manifold="mean", weight=0.8)
+    style = fit_style(config, net, images, rows[::2], rows[1::2], seed=0, device=device)
+    moved = styled_net(net, style)
+    sizes, move = [], kernel.move
+    monkeypatch.setattr(kernel, "move", lambda maps, *given: sizes.append(maps.shape) or move(maps, *given))
+    # Numbers rounded to 10 bits would differ by more than what is compared.
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        found = extract_features(moved, images, device)
+        assert sizes
+        with monkeypatch.context() as patched:
+            patched.setattr("homefold.style.model.kernel_fits", lambda maps: False)
+            expected = extract_features(moved, images, device)
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        maps = torch.randn(9, 64, 30, 30, device=device, generator=torch.Generator(device).manual_seed(1)).to(dtype)
+        maps = maps.contiguous(memory_format=torch.channels_last)
+        together = style.parts[0](maps)
+        assert together.is_contiguous(memory_format=torch.channels_last)
+        assert torch.equal(together, torch.cat([style.parts[0](maps[i : i + 1].clone()) for i in range(9)]))

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,9 +35,10 @@ from homefold.style import (
     restyle,
     styled_net,
 )
-from homefold.style.model import lifted, lowered
+from homefold.style.model import kernel_fits, lifted, lowered
 
 BLOCKS = ("block1", "block2")
+KERNEL_TESTS = str(Path(__file__).with_name("kernel_in_the_interpreter.py"))
 
 
 def _net(seed: int = 0) -> FeatureNet:
@@ -115,6 +120,24 @@ class TestStatistics:
         maps = torch.randn(2, 3, 4, 4)
         own = map_style(maps)
         assert torch.allclose(restyle(maps, own, own), maps, atol=1e-6)
+
+
+class TestKernel:
+    def test_it_moves_styles_as_torch_does(self):
+        """Triton reads how it is to run when it is imported, so its interpreter needs a process of its own."""
+        pytest.importorskip("triton", reason="Triton has no package for this platform")
+        run = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", KERNEL_TESTS],
+            env={**os.environ, "TRITON_INTERPRET": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert run.returncode == 0, run.stdout + run.stderr
+        assert "79 passed" in run.stdout
+
+    def test_maps_on_a_cpu_are_left_to_torch(self):
+        assert not kernel_fits(torch.ones(2, 3, 4, 4).contiguous(memory_format=torch.channels_last))
 
 
 class TestModel:

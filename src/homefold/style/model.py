@@ -6,6 +6,8 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,7 @@ _SEARCHED = ("vae", "nearest")
 _SMALLEST_DEVIATION = 1e-3
 # Where a manifold was led astray, the style it stands for stays finite.
 _LEAST_HEIGHT = 0.25
+_OF_THE_KERNEL = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def style_modules(backbone: nn.Module, names: Sequence[str]) -> list[nn.Module]:
@@ -67,6 +70,24 @@ def lowered(points: torch.Tensor) -> torch.Tensor:
     return points[:, :-1] * (math.sqrt(points.shape[1] - 1) / height)
 
 
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
+
+
+def kernel_fits(maps: torch.Tensor) -> bool:
+    """Whether the kernel can move the styles of these maps to a fixed one."""
+    return (
+        maps.device.type == "cuda"
+        and maps.ndim == 4
+        and maps.dtype in _OF_THE_KERNEL
+        and maps.is_contiguous(memory_format=torch.channels_last)
+        and not maps.requires_grad
+        and maps.numel() > 0
+        and _has_triton()
+    )
+
+
 class BlockStyle(nn.Module):
     """The source styles after one block, each coordinate scaled to mean 0 and deviation 1.
 
@@ -98,6 +119,10 @@ class BlockStyle(nn.Module):
         return lowered(found.features) * self.deviation + self.mean
 
     def forward(self, maps: torch.Tensor) -> torch.Tensor:
+        if self.manifold is None and kernel_fits(maps):
+            from homefold.style.kernel import move  # Triton is not there on every platform
+
+            return move(maps, self.mean, self.config.weight)
         own = map_style(maps)
         return restyle(maps, own, torch.lerp(own, self.home(own), self.config.weight))
 
