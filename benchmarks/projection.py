@@ -32,6 +32,7 @@ from homefold import preset_config
 from homefold.device import one_thread
 from homefold.evaluation.records import hardware, versions
 from homefold.features import FeatureNet, build_backbone
+from homefold.features.extraction import extract_features, image_tile
 from homefold.manifold import Manifold, ManifoldConfig, fit_manifold
 from homefold.projection import ProjectionConfig, chosen_engine, project
 from homefold.projection.engines import loss_curve
@@ -227,9 +228,22 @@ def on_top_of_resnet(device: torch.device, quick: bool) -> list[dict[str, Any]]:
     def projected(batches: int) -> torch.Tensor:
         return classifier(project(manifold, features(styled, batches), config).features)
 
-    ways = {"plain": plain, "searched": searched, "projected": projected}
+    # As `Homefold.predict` does it: bytes in main memory, in float32 and in tiles.
+    pixels = np.random.default_rng(0).integers(0, 256, (batch, side, side, 3), dtype=np.uint8)
 
-    def measured(batches: int) -> dict[str, Any]:
+    def extracted(seen: FeatureNet, batches: int) -> torch.Tensor:
+        return torch.cat([extract_features(seen, pixels, device) for _ in range(batches)])
+
+    wide: dict[str, Callable[[int], torch.Tensor]] = {"plain": plain, "searched": searched, "projected": projected}
+    tiled: dict[str, Callable[[int], torch.Tensor]] = {
+        "plain": lambda batches: classifier(extracted(net, batches)),
+        "searched": lambda batches: classifier(project(manifold, extracted(net, batches), config).features),
+        "projected": lambda batches: classifier(project(manifold, extracted(styled, batches), config).features),
+    }
+
+    def measured(
+        ways: dict[str, Callable[[int], torch.Tensor]], batches: int, batch: int, precision: torch.dtype
+    ) -> dict[str, Any]:
         for run in [*ways.values()] * 2:
             run(batches)
         times: dict[str, list[float]] = {name: [] for name in ways}
@@ -247,11 +261,11 @@ def on_top_of_resnet(device: torch.device, quick: bool) -> list[dict[str, Any]]:
         def ratio(name: str) -> float:
             return statistics.median(b / a for a, b in zip(times["plain"], times[name], strict=True))
 
-        each = batch * batches * repeats
+        each = len(images) * batches * repeats
         return {
-            "images_together": batch * batches,
+            "images_together": len(images) * batches,
             "batch": batch,
-            "precision": str(dtype).removeprefix("torch."),
+            "precision": str(precision).removeprefix("torch."),
             "engine": chosen_engine(config, manifold),
             "plain_images_per_second": each / statistics.median(times["plain"]),
             "projected_images_per_second": each / statistics.median(times["projected"]),
@@ -259,7 +273,10 @@ def on_top_of_resnet(device: torch.device, quick: bool) -> list[dict[str, Any]]:
             "ratio": ratio("projected"),
         }
 
-    return [measured(batches) for batches in ((1, 8) if device.type == "cuda" else (1,))]
+    found = [measured(wide, batches, batch, dtype) for batches in ((1, 8) if device.type == "cuda" else (1,))]
+    if device.type == "cuda":
+        found.append(measured(tiled, 1, image_tile((side, side), device), torch.float32))
+    return found
 
 
 def goals(
@@ -271,10 +288,11 @@ def goals(
         found = [row for row in rows if (row.batch, row.starts, row.steps) == (batch, 8, 300)]
         return min(found, key=lambda row: row.ms_per_sample)
 
-    most, name = (1.05, "c: ResNet-18") if device.type == "cuda" else (1.10, "ResNet-18, batch 64,")
+    most, name = (1.05, "c: ResNet-18") if device.type == "cuda" else (1.10, "ResNet-18")
     found: list[dict[str, Any]] = [
         {
-            "goal": f"{name} plus default projection, {row['images_together']} images together, ratio <= {most:.2f}",
+            "goal": f"{name} plus default projection, {row['images_together']} images together, batches of "
+            f"{row['batch']} in {row['precision']}, ratio <= {most:.2f}",
             "figure": row["ratio"],
             "met": row["ratio"] <= most,
         }
