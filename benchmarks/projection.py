@@ -17,7 +17,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -202,7 +202,7 @@ def memory_by_steps(device: torch.device, quick: bool) -> dict[int, int]:
     return peaks
 
 
-def on_top_of_resnet(device: torch.device, quick: bool) -> list[dict[str, Any]]:
+def on_top_of_resnet(device: torch.device, quick: bool) -> Iterator[dict[str, Any]]:
     """Decoded images to answers: f and C alone, with the default search between them, and with the default preset's
     styles before it, in turns; for so many images that are answered together."""
     side, batch = (32, 4) if quick else (224, 512 if device.type == "cuda" else 64)
@@ -242,13 +242,13 @@ def on_top_of_resnet(device: torch.device, quick: bool) -> list[dict[str, Any]]:
     }
 
     def measured(
-        ways: dict[str, Callable[[int], torch.Tensor]], batches: int, batch: int, precision: torch.dtype
+        ways: dict[str, Callable[[int], torch.Tensor]], batches: int, batch: int, precision: torch.dtype, rounds: int
     ) -> dict[str, Any]:
         for run in [*ways.values()] * 2:
             run(batches)
         times: dict[str, list[float]] = {name: [] for name in ways}
         repeats = 1 if device.type == "cpu" or quick else max(1, 10 // batches)
-        for _ in range(3 if quick else 30 if device.type == "cuda" else 8):
+        for _ in range(3 if quick else rounds):
             for name, run in ways.items():
                 wait(device)
                 began = time.perf_counter()
@@ -273,10 +273,12 @@ def on_top_of_resnet(device: torch.device, quick: bool) -> list[dict[str, Any]]:
             "ratio": ratio("projected"),
         }
 
-    found = [measured(wide, batches, batch, dtype) for batches in ((1, 8) if device.type == "cuda" else (1,))]
     if device.type == "cuda":
-        found.append(measured(tiled, 1, image_tile((side, side), device), torch.float32))
-    return found
+        yield measured(wide, 1, batch, dtype, rounds=30)
+        yield measured(wide, 8, batch, dtype, rounds=30)
+        yield measured(tiled, 1, image_tile((side, side), device), torch.float32, rounds=8)
+    else:
+        yield measured(wide, 1, batch, dtype, rounds=8)
 
 
 def goals(
@@ -347,9 +349,10 @@ def main() -> None:
             "authors": {"steps": steps, "ms_per_sample": authors},
             "peak_bytes_by_steps": peaks,
         }
-    on_top = on_top_of_resnet(device, quick)
-    for row in on_top:
-        print(f"ResNet-18 plus projection: {row}")
+    on_top = []
+    for row in on_top_of_resnet(device, quick):
+        print(f"ResNet-18 plus projection: {row}", flush=True)
+        on_top.append(row)
     judged = [] if quick else goals(device, rows, on_top, peaks)
     for goal in judged:
         print(goal)

@@ -2,7 +2,7 @@
 
     python benchmarks/scaling.py --device cuda --out results/h200/scaling
     python benchmarks/scaling.py --device cpu --largest 100000 --out results/scaling_2core
-    python benchmarks/scaling.py --quick --out /tmp/scaling
+    python benchmarks/scaling.py --quick --out scaling
 
 Features are made up. One thing varies at a time around 7,000 features of 256 dimensions in 7 classes, with two epochs
 of the VAE and the classifier, and the default search. Memory is the device's peak on CUDA; on a CPU it is what tensors

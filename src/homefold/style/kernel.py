@@ -11,7 +11,7 @@ from homefold.style.statistics import _LARGEST_STRETCH, _SMALLEST_VARIANCE
 __all__ = ["move"]
 
 _CHANNELS_AT_ONCE = 32
-_POSITIONS_AT_ONCE = 64
+_POSITIONS_AT_ONCE = 128
 _WARPS = 8
 
 
