@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["model_card"]
+__all__ = ["how_images_are_seen", "model_card"]
+
+
+def how_images_are_seen(config: dict[str, Any]) -> str:
+    """What happens to an image before its feature is searched for; empty where it is seen once and as it is."""
+    projection, style = config["projection"], config.get("style", {})
+    seen = [f"{projection['views']} views"] if projection.get("views", 1) > 1 else []
+    seen += [f"{projection['textures']} fixed filters"] if projection.get("textures") else []
+    if style.get("blocks"):
+        home = {"domains": "each source domain", "nearest": "the most similar one"}.get(style["manifold"])
+        home = home or f"their {'mean' if style['manifold'] == 'mean' else 'VAE'}"
+        seen.append(f"styles {style['weight']:g} of the way to {home} after {' and '.join(style['blocks'])}")
+    return "; ".join(seen)
 
 
 def model_card(description: dict[str, Any]) -> str:
@@ -12,6 +24,7 @@ def model_card(description: dict[str, Any]) -> str:
     config, reports = description["config"], description["reports"]
     features, manifold = config["features"], config["manifold"]
     skipped = len(reports["images"]["skipped"])
+    seen = how_images_are_seen(config)
     lines = [
         "# A homefold model",
         "",
@@ -25,6 +38,7 @@ def model_card(description: dict[str, Any]) -> str:
         f"- Input: RGB, {config['preprocessing']['image_size']} px ({config['preprocessing']['resize']})",
         f"- Network: {features['backbone']}, head {features['head']}; manifold: {manifold['kind']} with "
         f"{manifold['latent_dim']} latent dimensions",
+        *([f"- Images of a new domain: {seen}"] if seen else []),
         f"- On held-out *source* images: accuracy {reports['classifier']['held_out_accuracy']:.1%} without projection; "
         f"{reports['features']['criterion']} {reports['features']['held_out_loss']:.4f}; reconstruction cosine "
         f"{reports['manifold']['reconstruction_cosine']:.3f}",

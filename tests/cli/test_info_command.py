@@ -10,7 +10,7 @@ import pytest
 from scene import Homefold
 
 from homefold import ManifoldProjector
-from homefold.cli.info import _look_line
+from homefold.cli.info import _epochs, _look_line
 from homefold.config import config_from_dict
 from homefold.pipeline import Homefold as Model
 
@@ -70,6 +70,11 @@ def test_how_target_images_are_seen_is_told_where_it_is_special(changes: dict[st
     config = {"projection": {"views": 1, "textures": 0}, "style": {"blocks": []}}
     told = _look_line({name: {**value, **changes.get(name, {})} for name, value in config.items()})
     assert told.get("Target images", "").startswith(line) if line else told == {}
+
+
+def test_of_several_runs_no_epoch_is_told() -> None:
+    assert _epochs({"epochs": 9, "runs": 3}, 4) == "the mean of 3 runs"
+    assert _epochs({"epochs": 9}, 4) == "best epoch 4 of 9"
 
 
 def test_a_projector_of_features_is_described_too(homefold: Homefold, tmp_path: Path) -> None:

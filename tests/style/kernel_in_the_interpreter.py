@@ -46,10 +46,10 @@ def _exactly(maps, home, weight):
     return (x - mean[:, :, None, None]) * scale[:, :, None, None] + new_mean[:, :, None, None]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("weight", [0, 0.3, 0.5, 1.0])
-@pytest.mark.parametrize("sides", [(3, 3), (7, 9), (16, 16)])
-@pytest.mark.parametrize("channels", [5, 64, 100])
+@pytest.mark.parametrize(
+    ("dtype", "weight"), [*((torch.float32, weight) for weight in (0, 0.3, 0.5, 1.0)), (torch.bfloat16, 0.5)]
+)
+@pytest.mark.parametrize(("channels", "sides"), [(5, (16, 16)), (64, (3, 3)), (100, (7, 9))])
 def test_it_moves_styles_as_torch_and_as_exact_numbers_do(channels, sides, weight, dtype):
     maps, home = _maps(1, channels, *sides, dtype)
     before = maps.clone()

@@ -12,6 +12,7 @@ import tyro
 
 from homefold.cli.output import fact_table, print_json, result_console, show_bytes, show_share
 from homefold.cli.parsing import DebugFlag, JsonFlag, parse
+from homefold.model_card import how_images_are_seen
 from homefold.model_folder import read_model_folder
 
 __all__ = ["InfoOptions", "describe_model", "run", "size_on_disk"]
@@ -92,7 +93,7 @@ def _image_lines(facts: dict[str, Any]) -> dict[str, str]:
         f"{len(images['skipped'])} left out as unreadable",
         "Input": f"{side} × {side} px, {preprocessing['resize']}, normalisation {preprocessing['normalisation']}",
         "Network": f"{features['backbone']}, head {features['head']}, {facts['parameters']['features']:,} parameters; "
-        f"best epoch {reports['features']['selected_epoch']} of {features['epochs']}",
+        + _epochs(features, reports["features"]["selected_epoch"]),
         "Manifold": _manifold_line(config["manifold"], reports["manifold"]),
         "Projection": _projection_line(config["projection"]),
         **_look_line(config),
@@ -101,6 +102,11 @@ def _image_lines(facts: dict[str, Any]) -> dict[str, str]:
         "Made with": ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
         + f"; seed {config['seed']}",
     }
+
+
+def _epochs(features: dict[str, Any], selected: int) -> str:
+    runs = features.get("runs", 1)
+    return f"best epoch {selected} of {features['epochs']}" if runs == 1 else f"the mean of {runs} runs"
 
 
 def _feature_lines(facts: dict[str, Any]) -> dict[str, str]:
@@ -135,14 +141,8 @@ def _manifold_line(config: dict[str, Any], report: dict[str, Any]) -> str:
 
 def _look_line(config: dict[str, Any]) -> dict[str, str]:
     """How target images are seen, where that is not once and as they are."""
-    projection, style = config["projection"], config.get("style", {})
-    seen = [f"{projection['views']} views"] if projection.get("views", 1) > 1 else []
-    seen += [f"{projection['textures']} fixed filters"] if projection.get("textures") else []
-    if style.get("blocks"):
-        home = {"domains": "each source domain", "nearest": "the most similar one"}.get(style["manifold"])
-        home = home or f"their {'mean' if style['manifold'] == 'mean' else 'VAE'}"
-        seen.append(f"styles {style['weight']:g} of the way to {home} after {' and '.join(style['blocks'])}")
-    return {"Target images": "; ".join(seen)} if seen else {}
+    seen = how_images_are_seen(config)
+    return {"Target images": seen} if seen else {}
 
 
 def _projection_line(config: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from homefold.device import autocast
 from homefold.errors import ConfigError
 from homefold.features.batches import to_pixels
 from homefold.processes import add_up, current_processes
+from homefold.triton_ready import why_no_triton
 
 __all__ = ["Compile", "CudaGraph", "GradientStep", "require_even_parts", "worth_compiling"]
 
@@ -31,7 +32,8 @@ def worth_compiling(setting: Compile, device: torch.device, steps: int) -> bool:
     """
     if device.type == "cuda" and torch.are_deterministic_algorithms_enabled():
         return False
-    return setting == "on" or (setting == "auto" and device.type == "cuda" and steps >= _STEPS_WORTH_COMPILING)
+    pays = device.type == "cuda" and steps >= _STEPS_WORTH_COMPILING
+    return setting == "on" or (setting == "auto" and pays and not why_no_triton())
 
 
 class GradientStep:

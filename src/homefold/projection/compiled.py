@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.util import find_spec
 from weakref import WeakKeyDictionary
 
 import torch
@@ -21,6 +20,7 @@ from homefold.projection.config import ProjectionConfig
 from homefold.projection.mlp import weights_version
 from homefold.projection.search import Decoder, Search
 from homefold.projection.tensor_search import TensorSearch
+from homefold.triton_ready import why_no_triton
 
 __all__ = ["compiled"]
 
@@ -47,7 +47,7 @@ def _recorded(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, conf
     def record() -> TensorSearch:
         return TensorSearch(
             decode, n * s, config, starts, latent_dim=k, feature_dim=targets.shape[1],
-            compile=find_spec("triton") is not None,
+            compile=not why_no_triton(),
         )  # fmt: skip
 
     if not isinstance(decode, nn.Module):

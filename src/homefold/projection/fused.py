@@ -8,7 +8,6 @@ two, which changes nothing. What it keeps in device memory does not grow with th
 from __future__ import annotations
 
 from functools import cache
-from importlib.util import find_spec
 from weakref import WeakKeyDictionary
 
 import torch
@@ -19,6 +18,7 @@ from homefold.projection.mlp import MLPDecoder, mlp_decoder
 from homefold.projection.on_chip import side, why_not_on_chip
 from homefold.projection.search import Decoder, Search
 from homefold.tiles import apply_in_tiles
+from homefold.triton_ready import why_no_triton
 
 __all__ = ["fused", "fused_search", "why_not_fused"]
 
@@ -31,14 +31,7 @@ def why_not_fused(decode: Decoder, config: ProjectionConfig, device: torch.devic
     """Why the kernel cannot run this search of this decoder on this device; empty where it can."""
     if device.type != "cuda":
         return f"it needs a CUDA device, and this is {device}"
-    if not _has_triton():
-        return "Triton is not installed"
-    return why_not_on_chip(decode, config, _shared_bytes(device))
-
-
-@cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
+    return why_no_triton() or why_not_on_chip(decode, config, _shared_bytes(device))
 
 
 @cache

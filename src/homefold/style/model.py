@@ -6,8 +6,6 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -25,6 +23,7 @@ from homefold.projection import ProjectionConfig, project
 from homefold.style.config import StyleConfig
 from homefold.style.statistics import map_style, restyle
 from homefold.tiles import apply_in_tiles
+from homefold.triton_ready import why_no_triton
 
 __all__ = ["StyleModel", "collect_styles", "fit_style", "style_modules", "styled_net"]
 
@@ -70,11 +69,6 @@ def lowered(points: torch.Tensor) -> torch.Tensor:
     return points[:, :-1] * (math.sqrt(points.shape[1] - 1) / height)
 
 
-@cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
-
-
 def kernel_fits(maps: torch.Tensor) -> bool:
     """Whether the kernel can move the styles of these maps to a fixed one."""
     return (
@@ -84,7 +78,7 @@ def kernel_fits(maps: torch.Tensor) -> bool:
         and maps.is_contiguous(memory_format=torch.channels_last)
         and not maps.requires_grad
         and maps.numel() > 0
-        and _has_triton()
+        and not why_no_triton()
     )
 
 

@@ -1,0 +1,31 @@
+"""Whether Triton can build kernels here: it takes a C compiler along with the package, and servers often have none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import sysconfig
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+__all__ = ["why_no_triton"]
+
+
+@cache
+def why_no_triton() -> str:
+    """What is missing for kernels, and how to get it; empty where nothing is. Triton itself is not imported."""
+    if find_spec("triton") is None:
+        return "Triton is not installed"
+    if sys.platform == "win32":
+        # Its build for Windows brings a compiler along.
+        return ""
+    if "CC" not in os.environ and not any(shutil.which(name) for name in ("gcc", "clang")):
+        return "Triton finds no C compiler; install gcc or clang, or name one in the environment variable CC"
+    # As Triton looks for them: Debian's own scheme names a folder that does not hold them.
+    scheme = sysconfig.get_default_scheme()
+    headers = Path(sysconfig.get_paths("posix_prefix" if scheme == "posix_local" else scheme)["include"])
+    if not (headers / "Python.h").exists():
+        return f"Triton needs Python's headers, and {headers} has none; install them (python3-dev on Debian and Ubuntu)"
+    return ""
