@@ -69,7 +69,7 @@ def training_case(config: FeatureConfig, dataset: DomainDataset, checkpoint: Pat
 
 
 def averaging(config: FeatureConfig) -> FeatureConfig:
-    """With batch norm, the first block frozen, and weights averaged within epochs."""
+    """With batch norm, the first block frozen, and weights averaged within epochs and over two runs."""
     return replace(
         config,
         backbone="digits-bn",
@@ -78,6 +78,7 @@ def averaging(config: FeatureConfig) -> FeatureConfig:
         average_every=2,
         frozen_blocks=1,
         pretrained_pull=0.1,
+        runs=2,
     )
 
 
@@ -149,7 +150,7 @@ def test_both_processes_end_with_the_same_bytes(two):
     assert all(torch.equal(left[name], right[name]) for name in left)
 
 
-def test_averages_within_an_epoch_are_the_same_in_both(two, config, dataset):
+def test_averages_within_an_epoch_and_over_runs_are_the_same_in_both(two, config, dataset):
     left, right = (found["averaged"]["net"] for found in two)
     assert all(torch.equal(left[name], right[name]) for name in left)
     start = build_feature_net(averaging(config), dataset.image_size, normalisation="half", seed=0, pretrained=True)
