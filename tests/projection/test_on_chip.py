@@ -62,7 +62,9 @@ def compiled_bytes(widths: tuple[int, ...], config: ProjectionConfig) -> int:
     signature = pointers | numbers | dict.fromkeys(constants, "constexpr")
     source = triton.compiler.ASTSource(fn=kernel._search, signature=signature, constexprs=constants)
     target = compiler.GPUTarget("cuda", 90, 32)
-    return triton.compile(source, target=target, options={"num_warps": tile.warps}).metadata.shared
+    return triton.compile(
+        source, target=target, options={"num_warps": tile.warps, "enable_fp_fusion": True}
+    ).metadata.shared
 
 
 @pytest.mark.parametrize(("widths", "precision"), [((32, 128, 128), "high"), ((60, 250, 120), "medium")])

@@ -269,6 +269,6 @@ def launch(
         BLOCK=tile.rows, K=k, H1=weights[0].shape[2], H=p.shape[1], DEPTH=depth, WINDOW=config.window,
         STEP=_STEP_RULES[config.step], STOP=_STOPPING_RULES[config.stop], PARTS=_PARTS[config.resolved_precision],
         PRIOR=pull > 0,
-        num_warps=tile.warps,
+        num_warps=tile.warps, enable_fp_fusion=True,
     )  # fmt: skip
     return found, steps, before, after

@@ -92,6 +92,6 @@ def move(
             maps, home.float().contiguous(), moved, height * width, channels, float(weight),
             BLOCK_P=positions_at_once, BLOCK_C=channels_at_once,
             SMALLEST_VARIANCE=_SMALLEST_VARIANCE, LARGEST_STRETCH=_LARGEST_STRETCH,
-            num_warps=warps,
+            num_warps=warps, enable_fp_fusion=True,
         )  # fmt: skip
     return moved
