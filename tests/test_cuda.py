@@ -122,14 +122,36 @@ def test_deterministic_training_with_every_augmentation(few_digits, quick_config
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
 
 
-def trained_features(config, dataset, **changes):
+def trained_features(config, dataset, *, checkpoint=None, on_epoch=None, **changes):
     from homefold.data.splits import holdout_split
     from homefold.features import build_feature_net, train_features
 
     config = replace(config.features, **changes)
     train, held_out = holdout_split(dataset.labels, dataset.domains, config.held_out, 0)
     net = build_feature_net(config, dataset.image_size, normalisation="half", seed=0, pretrained=True)
-    return train_features(config, net, dataset, train, held_out, seed=0, device=torch.device("cuda"))
+    asked = {"checkpoint": checkpoint, "on_epoch": on_epoch}
+    return train_features(config, net, dataset, train, held_out, seed=0, device=torch.device("cuda"), **asked)
+
+
+def test_several_runs_go_on_in_the_second_to_the_same_weights(few_digits, quick_config, tmp_path):
+    from homefold.device import deterministic_algorithms
+
+    class Killed(BaseException):
+        """Stands for the end of the process: nothing catches it."""
+
+    def kill(figures):
+        if figures["run"] == 2 and figures["epoch"] == 2:
+            raise Killed
+
+    settings = {"epochs": 2, "runs": 2, "checkpoint_seconds": 0}
+    with deterministic_algorithms(True):
+        whole = trained_features(quick_config, few_digits, **settings)
+        with pytest.raises(Killed):
+            trained_features(quick_config, few_digits, **settings, checkpoint=tmp_path / "c", on_epoch=kill)
+        resumed = trained_features(quick_config, few_digits, **settings, checkpoint=tmp_path / "c")
+    for name, value in whole.net.state_dict().items():
+        torch.testing.assert_close(resumed.net.state_dict()[name], value, rtol=1e-3, atol=1e-4)
+    assert [entry["run"] for entry in resumed.report.history] == [1, 1, 2, 2]
 
 
 def test_a_recorded_training_is_the_training_it_recorded(few_digits, quick_config):

@@ -44,14 +44,20 @@ def test_the_compiler_is_missing(machine):
 
 
 def test_a_compiler_may_be_named(machine):
-    machine.setattr(triton_ready.shutil, "which", lambda name: None)
+    machine.setattr(triton_ready.shutil, "which", lambda name: name if name == "/opt/cc" else None)
     machine.setenv("CC", "/opt/cc")
     assert why_no_triton() == ""
 
 
+@pytest.mark.parametrize("named", ["", "/opt/none", "ccache gcc"])
+def test_a_named_compiler_must_be_there(machine, named):
+    machine.setenv("CC", named)
+    assert f"{named!r} is no program" in why_no_triton()
+
+
 def test_the_headers_are_missing(machine, tmp_path):
     (tmp_path / "Python.h").unlink()
-    assert f"{tmp_path} has none; install them (python3-dev" in why_no_triton()
+    assert f"{tmp_path} has none; install them (Debian and Ubuntu: python3." in why_no_triton()
 
 
 def test_windows_brings_its_own(machine):

@@ -21,11 +21,15 @@ def why_no_triton() -> str:
     if sys.platform == "win32":
         # Its build for Windows brings a compiler along.
         return ""
-    if "CC" not in os.environ and not any(shutil.which(name) for name in ("gcc", "clang")):
+    named = os.environ.get("CC")
+    if named is not None and not shutil.which(named):
+        return f"Triton would call the C compiler that the environment variable CC names, and {named!r} is no program"
+    if named is None and not any(shutil.which(name) for name in ("gcc", "clang")):
         return "Triton finds no C compiler; install gcc or clang, or name one in the environment variable CC"
     # As Triton looks for them: Debian's own scheme names a folder that does not hold them.
     scheme = sysconfig.get_default_scheme()
     headers = Path(sysconfig.get_paths("posix_prefix" if scheme == "posix_local" else scheme)["include"])
     if not (headers / "Python.h").exists():
-        return f"Triton needs Python's headers, and {headers} has none; install them (python3-dev on Debian and Ubuntu)"
+        package = f"python{sys.version_info.major}.{sys.version_info.minor}-dev"
+        return f"Triton needs Python's headers, and {headers} has none; install them (Debian and Ubuntu: {package})"
     return ""

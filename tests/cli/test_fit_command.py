@@ -218,12 +218,12 @@ def test_tensorboard_gets_the_losses_of_every_epoch(homefold: Homefold, shared_p
 
     board = tmp_path / "board"
     arguments = ["--out", tmp_path / "m", "--holdout", "night", *QUICK, "--tensorboard", board, "--json"]
-    ended = homefold("fit", shared_photos, *arguments)
+    ended = homefold("fit", shared_photos, *arguments, "--features.runs", "2")
     events = EventAccumulator(str(board)).Reload()
     history = ended.json["features"]["history"]
     for name in ("loss", "held_out_loss"):
         scalars = events.Scalars(f"features/{name}")
-        assert [scalar.step for scalar in scalars] == [1, 2, 3]
+        assert [scalar.step for scalar in scalars] == [1, 2, 3, 4, 5, 6]
         assert [scalar.value for scalar in scalars] == pytest.approx([epoch[name] for epoch in history])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -9,12 +10,15 @@ import torch
 
 from homefold.data.augmentation import AugmentationConfig
 from homefold.data.splits import holdout_split
-from homefold.errors import ConfigError
+from homefold.errors import ConfigError, FeatureCollapseError
 from homefold.features import FeatureConfig, build_feature_net, train_features
-from homefold.features.batches import to_pixels
+from homefold.features.averaging import FinishedRuns
+from homefold.features.batches import ImageStore, to_pixels
+from homefold.features.loop import TrainingRun
 from homefold.features.objective import Objective
 from homefold.features.sampling import epoch_batches
 from homefold.methods.feature_stage import fine_tuning_config
+from homefold.progress import SilentReporter
 from homefold.seeding import derive_seed, generator, isolated_seed
 
 CPU = torch.device("cpu")
@@ -57,7 +61,9 @@ def test_the_weights_are_the_mean_of_runs_in_other_orders_from_the_same_start(co
     found, one, other = (trained.objective.state_dict() for trained in (together, first, second))
     for name in found:
         torch.testing.assert_close(found[name], (one[name] + other[name]) / 2, rtol=1e-5, atol=1e-7)
-    assert together.report.history == first.report.history + second.report.history
+    expected = [{**entry, "run": 1.0} for entry in first.report.history]
+    expected += [{**entry, "run": 2.0} for entry in second.report.history]
+    assert list(together.report.history) == expected
 
 
 def test_batch_norm_statistics_are_those_of_the_mean(config, few_digits, together):
@@ -114,6 +120,62 @@ def test_a_killed_run_goes_on_to_the_same_bytes(config, few_digits, together, tm
     left, right = together.net.state_dict(), resumed.net.state_dict()
     assert all(torch.equal(left[name], right[name]) for name in left)
     assert together.report == resumed.report
+
+
+def test_a_run_makes_room_for_the_next(config, few_digits, monkeypatch):
+    alive, seen = weakref.WeakSet(), []
+    begin = ImageStore.__init__
+
+    def counted(store, *inputs, **settings):
+        seen.append(len(alive))
+        alive.add(store)
+        begin(store, *inputs, **settings)
+
+    monkeypatch.setattr(ImageStore, "__init__", counted)
+    start(replace(config, epochs=1, runs=3), few_digits)
+    assert seen == [0, 0, 0]
+
+
+@pytest.mark.parametrize(("before", "after", "words"), [(1, 2, "one run"), (2, 1, "several runs")])
+def test_a_checkpoint_of_another_number_of_runs_is_refused(config, few_digits, tmp_path, before, after, words):
+    checkpoint = tmp_path / "features.safetensors"
+    start(replace(config, epochs=1, runs=before), few_digits, checkpoint=checkpoint)
+    with pytest.raises(ConfigError, match=f"of a training with {words}, and runs is now {after}; go on with"):
+        start(replace(config, epochs=1, runs=after), few_digits, checkpoint=checkpoint)
+
+
+def test_frozen_statistics_stay_and_a_network_without_any_is_averaged(config, few_digits):
+    net = build_feature_net(config, few_digits.image_size, normalisation="half", seed=0, pretrained=True)
+    found = start(replace(config, epochs=1, frozen_batch_norm=True), few_digits).net.state_dict()
+    assert torch.equal(found["backbone.2.running_mean"], net.state_dict()["backbone.2.running_mean"])
+    without = start(replace(config, epochs=1, backbone="digits"), few_digits)
+    assert "backbone.2.running_mean" not in without.net.state_dict()
+    assert len(without.report.history) == 2
+
+
+class Listener(SilentReporter):
+    def __init__(self):
+        self.messages = []
+
+    def message(self, text):
+        self.messages.append(text)
+
+
+def test_a_mean_that_is_worse_than_every_run_is_told(config, few_digits, monkeypatch):
+    values = iter([0.5, 0.6, 0.7])
+    monkeypatch.setattr(TrainingRun, "held_out_value", lambda self, state, checkpoint=None: next(values))
+    listener = Listener()
+    start(replace(config, epochs=1), few_digits, reporter=listener)
+    assert listener.messages == [
+        "The mean of 2 runs has a held-out loss of 0.7000, each run at most 0.6000; one run (--features.runs 1) may be "
+        "better here."
+    ]
+
+
+def test_a_mean_that_has_collapsed_names_the_runs(config, few_digits, monkeypatch):
+    monkeypatch.setattr(FinishedRuns, "put_back", lambda self: torch.nn.init.zeros_(self._net.module.head.weight))
+    with pytest.raises(FeatureCollapseError, match=r"mean of 2 runs' weights tells nothing apart .*features\.runs 1"):
+        start(replace(config, epochs=1), few_digits)
 
 
 def test_adapting_to_a_few_images_is_one_run(config):

@@ -113,6 +113,14 @@ class TestStatistics:
         assert torch.allclose(maps.grad, torch.full_like(maps, math.exp(0.5)))
         assert torch.allclose(made.detach(), restyle(maps.detach(), own, wanted))
 
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+    def test_a_gradient_flows_to_the_style_that_is_wanted(self, dtype):
+        maps = torch.randn(2, 5, 4, 4, generator=torch.manual_seed(5)).to(dtype)
+        own = map_style(maps)
+        wanted = own.clone().requires_grad_()
+        restyle(maps, own, wanted).float().sum().backward()
+        assert torch.allclose(wanted.grad[:, :5], torch.full((2, 5), 16.0))
+
     def test_no_maps_have_no_styles(self):
         assert map_style(torch.empty(0, 3, 4, 4)).shape == (0, 6)
 

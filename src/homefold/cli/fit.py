@@ -96,7 +96,7 @@ def _fit_and_save(options: FitOptions, device: torch.device) -> int:
     sources = _source_domains(options.data, holdout)
     _require_free(options.out, options.overwrite)
     build_backbone(config.features.backbone, config.features.weights)  # complains before images are decoded
-    on_epoch = None if options.tensorboard is None else _tensorboard_writer(options.tensorboard)
+    on_epoch = None if options.tensorboard is None else _tensorboard_writer(options.tensorboard, config.features.epochs)
     began = time.monotonic()
     with UnfinishedFit(options.out, config) as unfinished:
         wait_for_all()
@@ -213,8 +213,11 @@ def _writing_to(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _tensorboard_writer(folder: Path) -> Callable[[dict[str, float]], None]:
-    """Writes each epoch's figures; a fit that goes on replaces the epochs that it repeats."""
+def _tensorboard_writer(folder: Path, epochs: int) -> Callable[[dict[str, float]], None]:
+    """Writes each epoch's figures, of several runs of so many epochs one after the other.
+
+    A fit that goes on replaces the epochs that it repeats.
+    """
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
@@ -222,11 +225,11 @@ def _tensorboard_writer(folder: Path) -> Callable[[dict[str, float]], None]:
     writers: list[SummaryWriter] = []
 
     def write(figures: dict[str, float]) -> None:
-        epoch = int(figures["epoch"])
+        epoch = int(figures["epoch"]) + epochs * (int(figures.get("run", 1)) - 1)
         if not writers:
             writers.append(SummaryWriter(str(folder), purge_step=epoch))
         for name, value in figures.items():
-            if name != "epoch":
+            if name not in ("epoch", "run"):
                 writers[0].add_scalar(f"features/{name}", value, epoch)
         writers[0].flush()
 

@@ -75,17 +75,20 @@ class FinishedRuns:
     def __init__(self, net: nn.Module, objective: nn.Module) -> None:
         self._net, self._objective = WeightAverage(net), WeightAverage(objective)
         self.history: list[dict[str, float]] = []
+        self.values: list[float] = []
+        """What selection looked at, at the end of each."""
 
     @property
     def count(self) -> int:
         """How many there are."""
         return self._net.count
 
-    def add(self, history: list[dict[str, float]]) -> None:
-        """Count in what network and objective hold now, after epochs with these figures."""
+    def add(self, history: list[dict[str, float]], value: float) -> None:
+        """Count in what network and objective hold now, after epochs with these figures, and how good it is."""
         self._net.update()
         self._objective.update()
         self.history += history
+        self.values.append(value)
 
     def put_back(self) -> None:
         """Let network and objective be the mean of all runs."""
@@ -95,10 +98,16 @@ class FinishedRuns:
     def state_dict(self) -> dict[str, object]:
         """What a checkpoint must keep."""
         net, objective = self._net.state_dict(), self._objective.state_dict()
-        return {"count": self.count, "net": net, "objective": objective, "history": self.history}
+        return {
+            "count": self.count,
+            "net": net,
+            "objective": objective,
+            "history": self.history,
+            "values": self.values,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a checkpoint."""
         self._net.load_state_dict(state["net"])
         self._objective.load_state_dict(state["objective"])
-        self.history = list(state["history"])
+        self.history, self.values = list(state["history"]), list(state["values"])

@@ -301,33 +301,41 @@ class TrainingRun(ABC):
     def renew_statistics(self) -> None:
         """Take the batch-norm statistics of the network's present weights, from one epoch of varied training images.
 
-        The mean over all batches, each of which counts alike. Nothing else of the network changes.
+        The mean over all batches, each of which counts alike; layers that are frozen keep theirs.
         """
-        layers = [layer for layer in self.net.modules() if isinstance(layer, _BatchNorm) and layer.track_running_stats]
-        if not layers:
-            return
-        momenta = [layer.momentum for layer in layers]
-        order = self._order(self.config.epochs)
-        own_rows = order[:, self.processes.part(order.shape[1])]
-        augmentation = generator(self.seed, "augmentation", self.config.epochs, device=self.device)
-        own = (self.processes.rank,) if self.processes.count > 1 else ()
         self.net.train()
-        for layer in layers:
-            layer.reset_running_stats()
-            layer.momentum = None
-        with isolated_seed(self.seed, "epoch", self.config.epochs, *own, device=self.device), torch.no_grad():
-            for pixels in self.store.batches(self.train_indices[own_rows]):
-                images = self.gradient_step.varied(pixels, augmentation)
-                with autocast(self.device, self.dtype):
-                    self.net(images)
-        for layer, momentum in zip(layers, momenta, strict=True):
-            layer.momentum = momentum
+        self.epoch_start()
+        layers = [layer for layer in self.net.modules() if isinstance(layer, _BatchNorm) and layer.training]
+        layers = [layer for layer in layers if layer.track_running_stats]
+        momenta = [layer.momentum for layer in layers]
+        try:
+            for layer in layers:
+                layer.reset_running_stats()
+                layer.momentum = None
+            if layers:
+                self._pass_images()
+        finally:
+            for layer, momentum in zip(layers, momenta, strict=True):
+                layer.momentum = momentum
         if self.processes.count > 1:
             statistics = list(self._own_statistics().values())
             add_up(statistics)
             for value in statistics:
                 value.div_(self.processes.count)
         self.net.eval()
+
+    @torch.no_grad()
+    def _pass_images(self) -> None:
+        """One more epoch of images through the network, of which it learns nothing."""
+        order = self._order(self.config.epochs)
+        own_rows = order[:, self.processes.part(order.shape[1])]
+        augmentation = generator(self.seed, "augmentation", self.config.epochs, device=self.device)
+        own = (self.processes.rank,) if self.processes.count > 1 else ()
+        with isolated_seed(self.seed, "epoch", self.config.epochs, *own, device=self.device):
+            for pixels in self.store.batches(self.train_indices[own_rows]):
+                images = self.gradient_step.varied(pixels, augmentation)
+                with autocast(self.device, self.dtype):
+                    self.net(images)
 
     def _train_step(
         self, step: int, total: int, pixels: torch.Tensor, rows: torch.Tensor, augmentation: torch.Generator
@@ -414,12 +422,16 @@ class TrainingRun(ABC):
 
     def put_back_best(self) -> FeatureSpread:
         """Put the selected state into the network, and say how its held-out features lie."""
+        self.load_best()
+        z = self._held_out(self.net.state_dict())[0][:_LARGEST_VALIDATION_BATCH]
+        return feature_spread(z, self.held_out_labels().to(self.device))
+
+    def load_best(self) -> None:
+        """Put the selected state into the network."""
         self.net.load_state_dict(self.best_net)
         self.objective.load_state_dict(self.best_objective)
         self.net.eval()
         self.objective.eval()
-        z = self._held_out(self.net.state_dict())[0][:_LARGEST_VALIDATION_BATCH]
-        return feature_spread(z, self.held_out_labels().to(self.device))
 
     def held_out_labels(self) -> torch.Tensor:
         """Classes of the held-out images that the report looks at."""

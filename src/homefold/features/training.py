@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -10,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from homefold.data.dataset import DomainDataset
-from homefold.errors import ConfigError
+from homefold.errors import ConfigError, FeatureCollapseError, TrainingDivergedError
 from homefold.features.averaging import FinishedRuns
 from homefold.features.backbone_learning import (
     backbone_groups,
@@ -31,7 +33,7 @@ from homefold.features.objective import Objective
 from homefold.features.pair_emphasis import PairEmphasis
 from homefold.features.starting_point import StartingPoint
 from homefold.files import read_state
-from homefold.progress import ProgressReporter
+from homefold.progress import ProgressReporter, SilentReporter
 from homefold.seeding import derive_seed, isolated_seed
 
 __all__ = ["FeatureReport", "TrainedFeatures", "train_features"]
@@ -47,7 +49,8 @@ class FeatureReport:
         held_out_loss: the criterion there.
         bound: about the least value L_A can take there; 0 for cross entropy.
         spread: how the held-out features lie.
-        history: one entry an epoch: `epoch`, `loss`, `held_out_loss`; with several runs, one run after the other.
+        history: one entry an epoch: `epoch`, `loss`, `held_out_loss`; with several runs, one run after the other,
+            each entry with its `run`, from 1.
     """
 
     criterion: str
@@ -115,28 +118,49 @@ def train_features(
         )
     if objective_state is not None:
         objective.load_state_dict(objective_state)
+    net.to(device)
+    objective.to(device)
+    if config.runs == 1:
+        with mixed_styles(config, net, device, dataset.image_size), frozen_first_blocks(config, net.backbone):
+            run = _FeatureRun(config, net, objective, dataset, train, held_out, seed, device)
+            complete_run(run, checkpoint=checkpoint, reporter=reporter, on_epoch=on_epoch)
+        return run.finish()
     finished = FinishedRuns(net, objective)
-    if config.runs > 1 and checkpoint is not None and checkpoint.exists():
-        finished.load_state_dict(read_state(checkpoint)["finished"])
-    start = {name: value.clone() for name, value in net.state_dict().items()}
-    objective_start = {name: value.clone() for name, value in objective.state_dict().items()}
+    if checkpoint is not None and checkpoint.exists():
+        finished.load_state_dict(_finished_in(read_state(checkpoint), config))
+    start, objective_start = _copy_of(net), _copy_of(objective)
     with mixed_styles(config, net, device, dataset.image_size), frozen_first_blocks(config, net.backbone):
         while True:
             net.load_state_dict(start)
             objective.load_state_dict(objective_start)
+            number = finished.count + 1
             own_seed = derive_seed(seed, "run", finished.count) if finished.count else seed
             run = _FeatureRun(config, net, objective, dataset, train, held_out, own_seed, device)
             run.finished = finished
-            if config.pretrained_pull:
-                run.start = starting_point(config, run.net.backbone)
-            title = "Features" if config.runs == 1 else f"Features {finished.count + 1}/{config.runs}"
+            title = f"Features {number}/{config.runs}"
             complete_run(run, checkpoint=checkpoint, reporter=reporter, on_epoch=on_epoch, title=title)
-            if config.runs == 1:
-                return run.finish()
-            run.put_back_best()
-            finished.add(run.history)
-            if finished.count == config.runs:
-                return run.finish_all()
+            run.load_best()
+            finished.add(run.history, run.best_value)
+            if number == config.runs:
+                return run.finish_all(reporter or SilentReporter())
+            # Its images and what it recorded on the device make room for those of the next.
+            del run
+            gc.collect()
+
+
+def _copy_of(module: nn.Module) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in module.state_dict().items()}
+
+
+def _finished_in(state: dict[str, Any], config: FeatureConfig) -> dict[str, Any]:
+    """What a checkpoint says of the runs before its own; empty where there is but one run."""
+    found: dict[str, Any] = state.get("finished", {})
+    if bool(found) != (config.runs > 1):
+        raise ConfigError(
+            f"the checkpoint is of a training with {'several runs' if found else 'one run'}, and runs is now "
+            f"{config.runs}; go on with the settings it was begun with, or delete it."
+        )
+    return found
 
 
 class _FeatureRun(TrainingRun):
@@ -147,8 +171,13 @@ class _FeatureRun(TrainingRun):
     shares_batches = True
     start: StartingPoint | None = None
     """Where the backbone is pulled to, if it is."""
-    finished: FinishedRuns
-    """The runs before this one, whose weights this one's are averaged with."""
+    finished: FinishedRuns | None = None
+    """The runs before this one, whose weights this one's are averaged with; None where it is the only one."""
+
+    def __init__(self, config: FeatureConfig, net: FeatureNet, *others: Any) -> None:
+        super().__init__(config, net, *others)
+        if config.pretrained_pull:
+            self.start = starting_point(config, self.net.backbone)
 
     @property
     def recordable(self) -> bool:
@@ -197,12 +226,13 @@ class _FeatureRun(TrainingRun):
 
     def state(self) -> dict[str, Any]:
         state = super().state()
-        if self.config.runs > 1:
+        if self.finished is not None:
             state["finished"] = self.finished.state_dict()
         return state if self.start is None else {**state, "start": self.start.state_dict()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        if self.config.runs > 1 and state["finished"]["count"] != self.finished.count:
+        before = _finished_in(state, self.config)
+        if self.finished is not None and before["count"] != self.finished.count:
             # The last state of the run before this one.
             return
         super().restore(state)
@@ -216,13 +246,31 @@ class _FeatureRun(TrainingRun):
         """Put the selected state into the network and report on it."""
         return self._report(self.put_back_best(), tuple(self.history))
 
-    def finish_all(self) -> TrainedFeatures:
+    def train_epoch(self, checkpoint: Path | None) -> dict[str, float]:
+        figures = super().train_epoch(checkpoint)
+        if self.finished is not None:
+            figures["run"] = float(self.finished.count + 1)
+        return figures
+
+    def finish_all(self, reporter: ProgressReporter) -> TrainedFeatures:
         """Put the mean of all runs into the network, take its batch-norm statistics, and report on it."""
+        assert self.finished is not None
         self.finished.put_back()
-        if not self.config.frozen_batch_norm:
-            self.renew_statistics()
+        self.renew_statistics()
         self.best_net, self.best_objective = self.net.state_dict(), self.objective.state_dict()
-        self.best_value = self.held_out_value(self.best_net)
+        try:
+            self.best_value = self.held_out_value(self.best_net)
+        except (FeatureCollapseError, TrainingDivergedError) as error:
+            raise type(error)(
+                f"the mean of {self.config.runs} runs' weights tells nothing apart any more, though each run did: they "
+                f"ended too far from each other. Train with --features.runs 1, or at a lower --learning-rate."
+            ) from error
+        worst = max(self.finished.values)
+        if self.best_value > worst:
+            reporter.message(
+                f"The mean of {self.config.runs} runs has a held-out loss of {self.best_value:.4f}, each run at most "
+                f"{worst:.4f}; one run (--features.runs 1) may be better here."
+            )
         return self._report(self.put_back_best(), tuple(self.finished.history))
 
     def _report(self, spread: FeatureSpread, history: tuple[dict[str, float], ...]) -> TrainedFeatures:

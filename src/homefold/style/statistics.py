@@ -39,7 +39,8 @@ def restyle(maps: torch.Tensor, own: torch.Tensor, wanted: torch.Tensor) -> torc
     scale = (new_deviation - deviation).clamp_max(_LARGEST_STRETCH).exp()
     shift = new_mean - mean * scale
     scale, shift = scale[:, :, None, None], shift[:, :, None, None]
-    if torch.is_grad_enabled() and maps.requires_grad:
+    learns = torch.is_grad_enabled() and (maps.requires_grad or scale.requires_grad or shift.requires_grad)
+    if learns or maps.dtype == torch.float32:
         return torch.addcmul(shift, maps.float(), scale).to(maps.dtype)
     # In one pass: maps of 16 bits are neither read nor written as 32.
     return torch.addcmul(shift, maps, scale, out=torch.empty_like(maps))
