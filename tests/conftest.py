@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +75,28 @@ QUICK = {
     # Styles have tests of their own; without them features are f's own.
     "style.blocks": (),
 }
+
+
+@pytest.fixture(scope="session")
+def interpreted():
+    """Runs a file of tests in Triton's interpreter, all of which must pass; what pytest printed.
+
+    Triton reads how it is to run when it is imported, so its interpreter needs a process of its own.
+    """
+
+    def run_tests(path: Path) -> str:
+        pytest.importorskip("triton", reason="Triton has no package for this platform")
+        run = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", str(path)],
+            env={**os.environ, "TRITON_INTERPRET": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert run.returncode == 0, run.stdout + run.stderr
+        return run.stdout
+
+    return run_tests
 
 
 @pytest.fixture(scope="session")

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
-import subprocess
-import sys
 import weakref
 from dataclasses import replace
 from functools import partial
@@ -28,7 +25,7 @@ from homefold.projection.search import Search
 from homefold.projection.streamed import streamed
 from homefold.projection.tensor_search import TensorSearch
 
-KERNEL_TESTS = str(Path(__file__).with_name("kernel_in_the_interpreter.py"))
+KERNEL_TESTS = Path(__file__).with_name("kernel_in_the_interpreter.py")
 
 
 def decoders(smallest: int) -> st.SearchStrategy[torch.nn.Sequential]:
@@ -158,18 +155,8 @@ def test_what_is_remembered_of_a_decoder_follows_its_weights():
     torch.testing.assert_close(mlp_decoder(decode).gram, 4 * before.gram)
 
 
-def test_the_kernel_ends_where_the_reference_does():
-    """Triton reads how it is to run when it is imported, so its interpreter needs a process of its own."""
-    pytest.importorskip("triton", reason="Triton has no package for this platform")
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", KERNEL_TESTS],
-        env={**os.environ, "TRITON_INTERPRET": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert "28 passed" in run.stdout
+def test_the_kernel_ends_where_the_reference_does(interpreted):
+    assert "28 passed" in interpreted(KERNEL_TESTS)
 
 
 @pytest.mark.parametrize("engine", [compiled, fused])

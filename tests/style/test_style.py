@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,7 +35,7 @@ from homefold.style import (
 from homefold.style.model import kernel_fits, lifted, lowered
 
 BLOCKS = ("block1", "block2")
-KERNEL_TESTS = str(Path(__file__).with_name("kernel_in_the_interpreter.py"))
+KERNEL_TESTS = Path(__file__).with_name("kernel_in_the_interpreter.py")
 
 
 def _net(seed: int = 0) -> FeatureNet:
@@ -131,18 +128,8 @@ class TestStatistics:
 
 
 class TestKernel:
-    def test_it_moves_styles_as_torch_does(self):
-        """Triton reads how it is to run when it is imported, so its interpreter needs a process of its own."""
-        pytest.importorskip("triton", reason="Triton has no package for this platform")
-        run = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", KERNEL_TESTS],
-            env={**os.environ, "TRITON_INTERPRET": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert run.returncode == 0, run.stdout + run.stderr
-        assert "22 passed" in run.stdout
+    def test_it_moves_styles_as_torch_does(self, interpreted):
+        assert "22 passed" in interpreted(KERNEL_TESTS)
 
     def test_maps_on_a_cpu_are_left_to_torch(self):
         assert not kernel_fits(torch.ones(2, 3, 4, 4).contiguous(memory_format=torch.channels_last))
