@@ -226,3 +226,12 @@ def test_without_answers_of_a_projection_it_says_what_is_needed(benchmark, tmp_p
     (tmp_path / "records.jsonl").write_text(json.dumps(study_line(1, "a")) + "\n")
     with pytest.raises(SystemExit, match="run a projecting method, such as vae"):
         benchmark("where_it_helps").main([str(tmp_path)])
+
+
+def test_styles_are_moved_in_every_way_there_is_beside_a_copy(benchmark, tmp_path):
+    module = benchmark("styles")
+    module.main(["--quick", "--device", "cpu", "--out", str(tmp_path / "r.json")])
+    rows = result(tmp_path / "r.json")["rows"]
+    assert [row["way"] for row in rows] == ["copy", "torch"] * 4
+    assert [row["dtype"] for row in rows] == ["bfloat16"] * 4 + ["float32"] * 4
+    assert [row["times_copy"] for row in rows[::2]] == [1.0] * 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -261,9 +262,7 @@ class TrainingRun(ABC):
         # Once an epoch: a step that moved its rows to the device would wait for it.
         rows = own_rows.to(self.device)
         self.net.train()
-        # Processes vary by what each draws for itself, such as dropout; one alone draws as it always did.
-        own = (self.processes.rank,) if self.processes.count > 1 else ()
-        with isolated_seed(self.seed, "epoch", self.epoch, *own, device=self.device):
+        with self._own_draws(self.epoch):
             self.epoch_start()
             for step, pixels in enumerate(self.store.batches(self.train_indices[own_rows])):
                 losses[step] = self._train_step(
@@ -298,6 +297,11 @@ class TrainingRun(ABC):
             generator(self.seed, "order", epoch),
         )
 
+    def _own_draws(self, epoch: int) -> AbstractContextManager[None]:
+        """Inside, what is drawn in a step is this process's own, such as dropout; one alone draws as it always did."""
+        own = (self.processes.rank,) if self.processes.count > 1 else ()
+        return isolated_seed(self.seed, "epoch", epoch, *own, device=self.device)
+
     def renew_statistics(self) -> None:
         """Take the batch-norm statistics of the network's present weights, from one epoch of varied training images.
 
@@ -317,11 +321,7 @@ class TrainingRun(ABC):
         finally:
             for layer, momentum in zip(layers, momenta, strict=True):
                 layer.momentum = momentum
-        if self.processes.count > 1:
-            statistics = list(self._own_statistics().values())
-            add_up(statistics)
-            for value in statistics:
-                value.div_(self.processes.count)
+        self._average_over_processes(list(self._own_statistics().values()))
         self.net.eval()
 
     @torch.no_grad()
@@ -330,8 +330,7 @@ class TrainingRun(ABC):
         order = self._order(self.config.epochs)
         own_rows = order[:, self.processes.part(order.shape[1])]
         augmentation = generator(self.seed, "augmentation", self.config.epochs, device=self.device)
-        own = (self.processes.rank,) if self.processes.count > 1 else ()
-        with isolated_seed(self.seed, "epoch", self.config.epochs, *own, device=self.device):
+        with self._own_draws(self.config.epochs):
             for pixels in self.store.batches(self.train_indices[own_rows]):
                 images = self.gradient_step.varied(pixels, augmentation)
                 with autocast(self.device, self.dtype):
@@ -360,10 +359,13 @@ class TrainingRun(ABC):
         statistics = self._own_statistics()
         # Averages taken within an epoch saw each process's own.
         means = self.average.mean if self.config.average_every else {}
-        values = [*statistics.values(), *(means[name] for name in statistics if name in means)]
-        add_up(values)
-        for value in values:
-            value.div_(self.processes.count)
+        self._average_over_processes([*statistics.values(), *(means[name] for name in statistics if name in means)])
+
+    def _average_over_processes(self, values: list[torch.Tensor]) -> None:
+        if self.processes.count > 1:
+            add_up(values)
+            for value in values:
+                value.div_(self.processes.count)
 
     def _own_statistics(self) -> dict[str, torch.Tensor]:
         """What the network keeps of its images, by name; but for what is frozen, as a mean of equals may be rounded."""
