@@ -28,15 +28,18 @@ from homefold.processes import Processes, add_up, current_processes, from_first,
 CPU = torch.device("cpu")
 EMPHASIS = PairEmphasis(cross_domain=3.0, hardness=1.5)
 CASES = [
-    (False, 1.0, 0.0, EVEN),
-    (True, 1.0, 0.5, EVEN),
-    (False, 0.0, 1.0, EVEN),
-    (False, 1.0, 0.0, EMPHASIS),
-    (True, 1.0, 0.5, EMPHASIS),
+    (False, 1.0, 0.0, 0.0, EVEN),
+    (True, 1.0, 0.5, 0.0, EVEN),
+    (False, 0.0, 1.0, 0.0, EVEN),
+    (False, 1.0, 0.0, 0.0, EMPHASIS),
+    (True, 1.0, 0.5, 0.0, EMPHASIS),
+    (False, 1.0, 0.5, 2.0, EVEN),
 ]
 
 
-def objective_case(balanced: bool, metric: float, entropy: float, emphasis: PairEmphasis) -> dict[str, torch.Tensor]:
+def objective_case(
+    balanced: bool, metric: float, entropy: float, agreement: float, emphasis: PairEmphasis
+) -> dict[str, torch.Tensor]:
     """Loss and gradients of one batch, of which this process computes its part."""
     torch.manual_seed(0)
     z, labels = torch.randn(12, 5, dtype=torch.float32), torch.arange(12) % 3
@@ -49,6 +52,7 @@ def objective_case(balanced: bool, metric: float, entropy: float, emphasis: Pair
         learn_temperature=True,
         balanced_pairs=balanced,
         pair_emphasis=emphasis,
+        agreement_weight=agreement,
     )
     processes = current_processes()
     part = processes.part(12)

@@ -16,7 +16,8 @@ from homefold.data.splits import holdout_split
 from homefold.errors import ConfigError
 from homefold.features import FeatureConfig, FeatureNet, build_backbone, build_feature_net, train_features
 from homefold.features.blocks import backbone_blocks, inner_blocks
-from homefold.features.mix_style import MixStyle, beta_quantiles, draw_beta, mix_styles, mixing_modules
+from homefold.features.mix_style import MixStyle, beta_quantiles, draw_beta, mix_styles
+from homefold.features.style_variation import style_modules
 
 CPU = torch.device("cpu")
 
@@ -153,7 +154,7 @@ def images_of_two_styles() -> torch.Tensor:
 def test_the_network_mixes_in_training_mode_only_and_only_while_attached():
     net, images = small_net(), images_of_two_styles()
     training, evaluating = net.train()(images), net.eval()(images)
-    style = MixStyle(net, mixing_modules(net.backbone, (), (32, 32)), 1.0, 1.0, CPU)
+    style = MixStyle(net, style_modules(net.backbone, (), (32, 32), "mix_style_layers"), 1.0, 1.0, CPU)
     with style.attached():
         assert torch.equal(net(images), evaluating)
         net.train()
@@ -173,7 +174,7 @@ def test_with_probability_zero_nothing_changes_and_at_one_half_about_half_do():
     torch.manual_seed(9)
     kept = {}
     for probability in (0.0, 0.5, 1.0):
-        mixed = MixStyle(net, [], probability, 1.0, CPU)._mix(net, (), maps)
+        mixed = MixStyle(net, [], probability, 1.0, CPU).changed(maps)
         kept[probability] = float((mixed == maps).flatten(1).all(1).float().mean())
     assert kept[0.0] == 1.0
     assert kept[0.5] == pytest.approx(0.5, abs=0.05)
@@ -182,7 +183,9 @@ def test_with_probability_zero_nothing_changes_and_at_one_half_about_half_do():
 
 def test_the_whole_step_is_one_graph_for_the_compiler():
     net, images = small_net().train(), images_of_two_styles()
-    style = MixStyle(net, mixing_modules(net.backbone, ("block1", "block3"), (32, 32)), 1.0, 0.5, CPU)
+    style = MixStyle(
+        net, style_modules(net.backbone, ("block1", "block3"), (32, 32), "mix_style_layers"), 1.0, 0.5, CPU
+    )
     with style.attached():
         compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
         found = []
@@ -197,7 +200,7 @@ def test_the_whole_step_is_one_graph_for_the_compiler():
 
 def test_a_block_that_is_not_there_is_named_with_those_that_are():
     with pytest.raises(ConfigError, match=r"layer9.*DigitsNet.*block1, block2, block3, block4"):
-        mixing_modules(build_backbone("digits"), ("layer9",), (32, 32))
+        style_modules(build_backbone("digits"), ("layer9",), (32, 32), "mix_style_layers")
 
 
 def test_an_output_that_is_no_map_is_refused():

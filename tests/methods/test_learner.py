@@ -263,6 +263,8 @@ def test_progress_is_the_share_of_steps_that_are_over(batch: Batch):
     ("name", "value"),
     [
         ("mix_style_probability", 0.5),
+        ("style_noise_probability", 0.5),
+        ("agreement_weight", 1.0),
         ("backbone_rate", 0.1),
         ("layer_decay", 0.5),
         ("frozen_blocks", 1),

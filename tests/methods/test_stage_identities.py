@@ -38,12 +38,20 @@ def test_where_searches_end_decides_the_classifier_that_is_trained_on_their_ends
     assert classifier_id(key(**TRAINED_ON_RECONSTRUCTIONS, projection__prior=0.1)) != plain
 
 
-@pytest.mark.parametrize("name", ["mix_style_alpha", "mix_style_layers"])
-def test_how_styles_are_mixed_decides_the_features_only_where_they_are(name):
-    changed = {f"features__{name}": {"mix_style_alpha": 0.3, "mix_style_layers": ("block1",)}[name]}
-    mixed = {"features__mix_style_probability": 0.5}
+@pytest.mark.parametrize(
+    ("switch", "changed"),
+    [
+        ({"mix_style_probability": 0.5}, {"mix_style_alpha": 0.3}),
+        ({"mix_style_probability": 0.5}, {"mix_style_layers": ("block1",)}),
+        ({"style_noise_probability": 0.5}, {"style_noise_layers": ("block1",)}),
+        ({"agreement_weight": 1.0}, {"agreement_temperature": 2.0}),
+    ],
+)
+def test_how_a_thing_is_done_decides_the_features_only_where_it_is_done(switch, changed):
+    switch, changed = ({f"features__{name}": value for name, value in part.items()} for part in (switch, changed))
     assert features_id(key(**changed)) == features_id(key())
-    assert features_id(key(**mixed, **changed)) != features_id(key(**mixed))
+    assert features_id(key(**switch)) != features_id(key())
+    assert features_id(key(**switch, **changed)) != features_id(key(**switch))
     assert features_id(key("few", **changed)) == features_id(key("few"))
 
 

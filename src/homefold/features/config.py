@@ -51,6 +51,10 @@ class FeatureConfig:
     """Weight of an added cross-entropy loss on a linear layer; helps L_A to get going from scratch."""
     cross_entropy_until: float = 1.0
     """Fraction of the training after which the cross entropy has faded out linearly; 1 keeps it to the end."""
+    agreement_weight: float = 0.0
+    """Weight of an added loss that draws the answers to all images of one label in a batch together."""
+    agreement_temperature: float = 4.0
+    """T of that loss: answers are compared as softmax(logits / T)."""
 
     epochs: Annotated[int, tyro.conf.arg(aliases=["--epochs"])] = 30
     """Passes over the training images."""
@@ -98,6 +102,10 @@ class FeatureConfig:
     """The share of the own style is drawn from Beta(α, α): small values keep most of one of the two styles."""
     mix_style_layers: tuple[str, ...] = ()
     """Blocks after which styles are mixed, such as layer1 layer2; none named means the first two after the stem."""
+    style_noise_probability: float = 0.0
+    """How often a training image's style is moved at random, as far as those of the batch differ (DSU); 0: never."""
+    style_noise_layers: tuple[str, ...] = ()
+    """Blocks after which styles are moved at random; none named means the first two after the stem."""
     backbone_rate: float = 1.0
     """Learning rate of the backbone's last block as a multiple of the head's; earlier blocks follow by layer_decay."""
     layer_decay: float = 1.0
@@ -111,15 +119,24 @@ class FeatureConfig:
 
     def __post_init__(self) -> None:
         require_choices(self)
-        positive = ("temperature", "epochs", "batch_size", "learning_rate", "mix_style_alpha", "runs")
+        positive = (
+            "temperature",
+            "epochs",
+            "batch_size",
+            "learning_rate",
+            "mix_style_alpha",
+            "runs",
+            "agreement_temperature",
+        )
         for name in positive:
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be positive; got {getattr(self, name)}.")
         for name in ("cross_entropy_until", "average_from"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"{name} is a fraction of the training, 0 to 1; got {getattr(self, name)}.")
-        if not 0 <= self.mix_style_probability <= 1:
-            raise ConfigError(f"mix_style_probability is a probability, 0 to 1; got {self.mix_style_probability}.")
+        for name in ("mix_style_probability", "style_noise_probability"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"{name} is a probability, 0 to 1; got {getattr(self, name)}.")
         if not 0 < self.layer_decay <= 1:
             raise ConfigError(f"layer_decay is a factor above 0 and at most 1; got {self.layer_decay}.")
         if not 0 < self.held_out < 1:
@@ -137,16 +154,19 @@ class FeatureConfig:
             "cross_domain_weight",
             "hard_pairs",
             "average_every",
+            "agreement_weight",
         )
         for name in not_negative:
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
-        for name in ("backbone_rate", "pretrained_pull", "cross_domain_weight", "hard_pairs"):
+        for name in ("backbone_rate", "pretrained_pull", "cross_domain_weight", "hard_pairs", "agreement_weight"):
             if math.isinf(getattr(self, name)):
                 raise ConfigError(f"{name} must be a finite number; got {getattr(self, name)}.")
-        twice = [name for name in self.mix_style_layers if self.mix_style_layers.count(name) > 1]
-        if twice:
-            raise ConfigError(f"mix_style_layers names {twice[0]} more than once; name every block once.")
+        for name in ("mix_style_layers", "style_noise_layers"):
+            layers = getattr(self, name)
+            twice = [layer for layer in layers if layers.count(layer) > 1]
+            if twice:
+                raise ConfigError(f"{name} names {twice[0]} more than once; name every block once.")
         if self.batch_size < 2:
             raise ConfigError("batch_size must be at least 2: L_A compares pairs.")
         if self.feature_dim < 0:

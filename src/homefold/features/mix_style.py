@@ -1,27 +1,18 @@
-"""MixStyle (Zhou et al. 2021): inside the network, an image takes on some of another image's style while training.
-
-The style of a map is the mean and the standard deviation of each of its channels. Written so that a step can be
-recorded as a CUDA graph and compiled: random numbers are drawn on the device, and nothing looks at them on the host.
-"""
+"""MixStyle (Zhou et al. 2021): inside the network, an image takes on some of another image's style while training."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import nn
 
-from homefold.errors import ConfigError
-from homefold.features.blocks import early_blocks, last_modules
-from homefold.features.config import FeatureConfig
-from homefold.features.network import FeatureNet
+from homefold.features.style_hook import StyleHook, channel_statistics, with_statistics
 
-__all__ = ["MixStyle", "beta_quantiles", "draw_beta", "mix_styles", "mixed_styles", "mixing_modules"]
+__all__ = ["MixStyle", "beta_quantiles", "draw_beta", "mix_styles"]
 
 _TABLE_SIZE = 4097
-_SMALLEST_VARIANCE = 1e-6
 
 
 def beta_quantiles(alpha: float) -> torch.Tensor:
@@ -52,15 +43,14 @@ def mix_styles(maps: torch.Tensor, partners: torch.Tensor, own_share: torch.Tens
         own_share: `(n,)` λ in [0, 1].
     """
     with torch.autocast(maps.device.type, enabled=False):
-        variance, mean = torch.var_mean(maps.detach().float(), dim=(2, 3), correction=0)
-        deviation = (variance + _SMALLEST_VARIANCE).sqrt()
+        own = channel_statistics(maps)
+        mean, deviation = own
         share = own_share[:, None]
         scale = (share * deviation + (1 - share) * deviation[partners]) / deviation
-        shift = share * mean + (1 - share) * mean[partners] - mean * scale
-        return (maps.float() * scale[:, :, None, None] + shift[:, :, None, None]).to(maps.dtype)
+        return with_statistics(maps, own, scale, share * mean + (1 - share) * mean[partners])
 
 
-class MixStyle:
+class MixStyle(StyleHook):
     """Mixes the styles of the maps that some modules give, while the network is in training mode.
 
     Args:
@@ -74,52 +64,12 @@ class MixStyle:
     def __init__(
         self, net: nn.Module, modules: Sequence[nn.Module], probability: float, alpha: float, device: torch.device
     ) -> None:
-        self._net, self._modules, self._probability = net, modules, probability
+        super().__init__(net, modules, "mix_style_layers")
+        self._probability = probability
         self._quantiles = beta_quantiles(alpha).to(device)
 
-    @contextmanager
-    def attached(self) -> Iterator[None]:
-        """Inside the block the modules' outputs are mixed; nothing of it stays in the network."""
-        handles = [module.register_forward_hook(self._mix) for module in self._modules]
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
-
-    def _mix(self, module: nn.Module, inputs: tuple[torch.Tensor, ...], maps: torch.Tensor) -> torch.Tensor:
-        if not self._net.training:
-            return maps
-        if not isinstance(maps, torch.Tensor) or maps.ndim != 4:
-            given = f"of shape {tuple(maps.shape)}" if isinstance(maps, torch.Tensor) else f"({type(maps).__name__})"
-            raise ConfigError(
-                f"mix_style_layers names a {type(module).__name__} whose output {given} is no feature map "
-                f"(n, c, h, w); name earlier blocks."
-            )
+    def changed(self, maps: torch.Tensor) -> torch.Tensor:
+        """Maps `(n, c, h, w)` of which about a share of `probability` is mixed."""
         mixed, ratio, order = torch.rand(3, len(maps), device=maps.device).unbind()
         own_share = torch.where(mixed < self._probability, draw_beta(ratio, self._quantiles), 1.0)
         return mix_styles(maps, order.argsort(), own_share)
-
-
-@contextmanager
-def mixed_styles(config: FeatureConfig, net: FeatureNet, device: torch.device, size: tuple[int, int]) -> Iterator[None]:
-    """Inside the block `net` trains with mixed styles, if `config` says so.
-
-    Args:
-        config: how often, how strongly, and after which blocks.
-        net: what is trained.
-        device: where it is.
-        size: height and width of its images.
-    """
-    if config.mix_style_probability == 0:
-        yield
-        return
-    modules = mixing_modules(net.backbone, config.mix_style_layers, size)
-    style = MixStyle(net, modules, config.mix_style_probability, config.mix_style_alpha, device)
-    with style.attached():
-        yield
-
-
-def mixing_modules(backbone: nn.Module, names: Sequence[str], size: tuple[int, int]) -> list[nn.Module]:
-    """The modules after which styles are mixed: the last of each named block; without names, of `early_blocks`."""
-    return last_modules(backbone, names or early_blocks(backbone, size), "mix_style_layers")

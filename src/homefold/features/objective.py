@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from homefold.errors import ConfigError
+from homefold.features.agreement import agreement_loss
 from homefold.features.loss import pairwise_metric_loss, pairwise_metric_loss_share
 from homefold.features.pair_emphasis import EVEN, PairEmphasis
 from homefold.processes import current_processes
@@ -17,7 +18,7 @@ __all__ = ["Objective"]
 
 
 class Objective(nn.Module):
-    """weight_A · L_A + weight_CE · CE, with a linear layer of its own for the cross entropy.
+    """weight_A · L_A + weight_CE · CE + weight_G · G, with a linear layer of its own for the last two.
 
     With the metric weight at 0 this is Deep All: a plain classifier on the pooled sources.
 
@@ -31,6 +32,8 @@ class Objective(nn.Module):
         bias: the pair logit's bias, or its start where it is learned.
         balanced_pairs: weigh equal and different pairs half each.
         pair_emphasis: which pairs count more; by default none.
+        agreement_weight: weight of G, how far the answers to one label lie apart; it needs cross entropy beside it.
+        agreement_temperature: T of `agreement_loss`.
     """
 
     def __init__(
@@ -45,6 +48,8 @@ class Objective(nn.Module):
         bias: float = 0.0,
         balanced_pairs: bool = False,
         pair_emphasis: PairEmphasis = EVEN,
+        agreement_weight: float = 0.0,
+        agreement_temperature: float = 4.0,
     ) -> None:
         super().__init__()
         if metric_weight < 0 or cross_entropy_weight < 0 or metric_weight + cross_entropy_weight == 0:
@@ -52,11 +57,18 @@ class Objective(nn.Module):
                 f"the weights of L_A ({metric_weight}) and of cross entropy ({cross_entropy_weight}) must not be "
                 f"negative, and one of them must be positive."
             )
+        if agreement_weight and not cross_entropy_weight:
+            raise ConfigError(
+                "agreement_weight compares answers that cross entropy trains, which is off; set cross_entropy_weight "
+                "above 0, or agreement_weight to 0."
+            )
         self.metric_weight = metric_weight
         self.cross_entropy_weight = cross_entropy_weight
         self.temperature = temperature
         self.balanced_pairs = balanced_pairs
         self.pair_emphasis = pair_emphasis
+        self.agreement_weight = agreement_weight
+        self.agreement_temperature = agreement_temperature
         self.classifier = nn.Linear(feature_dim, num_classes) if cross_entropy_weight else None
         self.log_temperature: nn.Parameter | None = None
         self.bias: nn.Parameter | float = bias
@@ -75,7 +87,7 @@ class Objective(nn.Module):
         cross_entropy_scale: float = 1.0,
         domains: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """The loss of a batch; `cross_entropy_scale` in [0, 1] fades the cross entropy out during training.
+        """The loss of a batch; `cross_entropy_scale` in [0, 1] fades all but L_A out during training.
 
         Among several processes, each with a part of the batch, this process's share: the shares add up to the loss.
         `domains: (n,)` are needed where the domain of a pair matters.
@@ -94,9 +106,11 @@ class Objective(nn.Module):
             total = total + self.metric_weight * metric
         if self.classifier is not None and cross_entropy_scale > 0:
             with torch.autocast(z.device.type, enabled=False):
-                loss = F.cross_entropy(self.classifier(z.float()), labels)
-            weight = self.cross_entropy_weight * cross_entropy_scale / current_processes().count
-            total = total + weight * loss
+                logits = self.classifier(z.float())
+                loss = self.cross_entropy_weight * F.cross_entropy(logits, labels)
+                if self.agreement_weight:
+                    loss = loss + self.agreement_weight * agreement_loss(logits, labels, self.agreement_temperature)
+            total = total + cross_entropy_scale / current_processes().count * loss
         return total
 
     def criterion(self, z: torch.Tensor, labels: torch.Tensor, temperature: float) -> torch.Tensor:

@@ -27,11 +27,11 @@ from homefold.features.collapse import FeatureSpread
 from homefold.features.config import FeatureConfig
 from homefold.features.loop import Batch, ParameterGroup, TrainingRun, complete_run
 from homefold.features.loss import pairwise_metric_loss_bound
-from homefold.features.mix_style import mixed_styles
 from homefold.features.network import FeatureNet
 from homefold.features.objective import Objective
 from homefold.features.pair_emphasis import PairEmphasis
 from homefold.features.starting_point import StartingPoint
+from homefold.features.style_variation import varied_styles
 from homefold.files import read_state
 from homefold.progress import ProgressReporter, SilentReporter
 from homefold.seeding import derive_seed, isolated_seed
@@ -115,13 +115,15 @@ def train_features(
             bias=config.pair_bias,
             balanced_pairs=config.balanced_pairs,
             pair_emphasis=PairEmphasis(cross_domain=config.cross_domain_weight, hardness=config.hard_pairs),
+            agreement_weight=config.agreement_weight,
+            agreement_temperature=config.agreement_temperature,
         )
     if objective_state is not None:
         objective.load_state_dict(objective_state)
     net.to(device)
     objective.to(device)
     if config.runs == 1:
-        with mixed_styles(config, net, device, dataset.image_size), frozen_first_blocks(config, net.backbone):
+        with varied_styles(config, net, device, dataset.image_size), frozen_first_blocks(config, net.backbone):
             run = _FeatureRun(config, net, objective, dataset, train, held_out, seed, device)
             complete_run(run, checkpoint=checkpoint, reporter=reporter, on_epoch=on_epoch)
         return run.finish()
@@ -129,7 +131,7 @@ def train_features(
     if checkpoint is not None and checkpoint.exists():
         finished.load_state_dict(_finished_in(read_state(checkpoint), config))
     start, objective_start = _copy_of(net), _copy_of(objective)
-    with mixed_styles(config, net, device, dataset.image_size), frozen_first_blocks(config, net.backbone):
+    with varied_styles(config, net, device, dataset.image_size), frozen_first_blocks(config, net.backbone):
         while True:
             net.load_state_dict(start)
             objective.load_state_dict(objective_start)

@@ -62,9 +62,13 @@ def _weights_identity(config: FeatureConfig) -> str:
 
 def decisive_settings(config: FeatureConfig) -> dict[str, Any]:
     """The settings that decide the outcome: how fast it comes and how often checkpoints are written do not."""
+    plain = FeatureConfig()
     if not config.mix_style_probability:
-        plain = FeatureConfig()
         config = replace(config, mix_style_alpha=plain.mix_style_alpha, mix_style_layers=plain.mix_style_layers)
+    if not config.style_noise_probability:
+        config = replace(config, style_noise_layers=plain.style_noise_layers)
+    if not config.agreement_weight:
+        config = replace(config, agreement_temperature=plain.agreement_temperature)
     values = asdict(replace(config, weights=_weights_identity(config)))
     return {name: value for name, value in values.items() if name not in _NOT_DECISIVE}
 

@@ -32,7 +32,9 @@ __all__ = ["LearnerRecipe", "LearnerStage", "learner_id", "plain_training", "req
 _OF_STAGE_1_ALONE = (
     "cross_domain_weight",
     "hard_pairs",
+    "agreement_weight",
     "mix_style_probability",
+    "style_noise_probability",
     "backbone_rate",
     "layer_decay",
     "runs",
