@@ -7,7 +7,8 @@
 A recipe is a method with its settings (`without-projection:features.learning_rate=0.1`). For a target t its score is
 the mean accuracy on each source s after training without s and t: nothing of t is looked at. Beside it stands the
 accuracy on held-out source images. What each chooses, and its rank correlation with the accuracy on t, is printed, for
-every backbone, preset, selection rule and seed by itself.
+every backbone, preset, selection rule and seed by itself. `--alike OLD NEW` takes records with the changes OLD for
+records with NEW, where a preset was changed in between.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -95,10 +97,25 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pairs", type=Path, help="records of the suite leave-two-out")
     parser.add_argument("runs", type=Path, help="records of leave-one-domain-out")
+    parser.add_argument(
+        "--alike",
+        nargs=2,
+        metavar=("OLD", "NEW"),
+        help="changes (--set) that meant the same, before and after a preset's",
+    )
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args(argv)
-    pairs = [run for run in read_runs(arguments.pairs).runs if run.protocol == "leave-two-domains-out"]
-    runs = [run for run in read_runs(arguments.runs).runs if run.protocol == "leave-one-domain-out"]
+    pairs, runs = (
+        [
+            replace(run, changes=arguments.alike[1]) if arguments.alike and run.changes == arguments.alike[0] else run
+            for run in read_runs(path).runs
+            if run.protocol == protocol
+        ]
+        for path, protocol in (
+            (arguments.pairs, "leave-two-domains-out"),
+            (arguments.runs, "leave-one-domain-out"),
+        )
+    )
     truth = by_target(runs, lambda run: run.accuracy)
     scores = {
         "leave-one-source-out": left_out_scores(pairs),

@@ -114,11 +114,11 @@ def study_line(recipe: int, target: str, other: str = "", *, accuracy: float | N
     }
 
 
-def selection_study(benchmark, folder: Path, left_two: list[dict], left_one: list[dict]) -> dict:
+def selection_study(benchmark, folder: Path, left_two: list[dict], left_one: list[dict], *options: str) -> dict:
     for name, lines in (("pairs", left_two), ("runs", left_one)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(item) + "\n" for item in lines))
     paths = [str(folder / name) for name in ("pairs.jsonl", "runs.jsonl")]
-    benchmark("selection_study").main([*paths, "--out", str(folder / "r.json")])
+    benchmark("selection_study").main([*paths, *options, "--out", str(folder / "r.json")])
     return result(folder / "r.json")
 
 
@@ -162,6 +162,16 @@ def test_selection_never_mixes_runs_under_different_settings(benchmark, tmp_path
         ("recipe 2", pytest.approx(0.1)),
     ]
     assert rows[0]["under"] != rows[1]["under"]
+
+
+def test_changes_that_mean_the_same_are_said_to(benchmark, tmp_path):
+    left_one = [{**study_line(recipe, target), "changes": "a=0"} for recipe in (1, 2) for target in DOMAINS]
+    judged = {}
+    for options in ((), ("--alike", "", "a=0")):
+        found = selection_study(benchmark, tmp_path, [*pairs_of(1), *pairs_of(2)], left_one, *options)
+        rows = [row for row in found["rows"] if row["selection"] == "leave-one-source-out"]
+        judged[options] = {row["target"]: row["under"] for row in rows}
+    assert list(judged.values()) == [{}, dict.fromkeys(DOMAINS, "made up, a=0, seed 0")]
 
 
 def test_recipes_are_compared_on_the_cases_that_both_have(benchmark, tmp_path):
@@ -226,6 +236,36 @@ def test_without_answers_of_a_projection_it_says_what_is_needed(benchmark, tmp_p
     (tmp_path / "records.jsonl").write_text(json.dumps(study_line(1, "a")) + "\n")
     with pytest.raises(SystemExit, match="run a projecting method, such as vae"):
         benchmark("where_it_helps").main([str(tmp_path)])
+
+
+def test_answers_of_several_networks_are_averaged(benchmark, tmp_path):
+    labels = np.array([0, 0, 1, 1])
+    sure_of_zero = {"one": [0.9, 0.4, 0.3, 0.6], "two": [0.4, 0.9, 0.1, 0.2]}
+    for folder, sure in sure_of_zero.items():
+        line = {**study_line(1, "a"), "run": folder, "method": "vae"}
+        failed = {**line, "run": "f", "seed": 5, "status": "failed", "accuracy": None}
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "records.jsonl").write_text(f"{json.dumps(line)}\n{json.dumps(failed)}\n")
+        probabilities = np.array([[value, 1 - value] for value in sure], np.float16)
+        write_artifact(artifact_path(tmp_path / folder, folder), {"labels": labels, "probabilities": probabilities})
+    folders = [str(tmp_path / folder) for folder in sure_of_zero]
+    benchmark("ensembles").main([*folders, "--out", str(tmp_path / "e.json")])
+    (row,) = result(tmp_path / "e.json")["rows"]
+    assert (row["method"], row["networks"]) == ("vae", 2)
+    # Two of four right alone, then three of four; together all.
+    assert row["a"] == row["mean"] == pytest.approx(62.5)
+    assert row["a_together"] == row["mean_together"] == 100
+    write_artifact(
+        artifact_path(tmp_path / "two", "two"), {"labels": 1 - labels, "probabilities": np.zeros((4, 2), np.float16)}
+    )
+    with pytest.raises(SystemExit, match="different images"):
+        benchmark("ensembles").main(folders)
+
+
+def test_without_answers_there_is_nothing_to_average(benchmark, tmp_path):
+    (tmp_path / "records.jsonl").write_text(json.dumps(study_line(1, "a")) + "\n")
+    with pytest.raises(SystemExit, match="kept its answers"):
+        benchmark("ensembles").main([str(tmp_path)])
 
 
 def test_styles_are_moved_in_every_way_there_is_beside_a_copy(benchmark, tmp_path):

@@ -1,0 +1,80 @@
+"""What more networks would give: the mean of several trainings' probabilities beside the mean of their accuracies.
+
+    homefold bench pacs --data PACS --methods vae without-projection --seeds 3 --out RUNS
+    python benchmarks/ensembles.py RUNS --out results/ensembles.json
+
+All runs of one method and target are taken together, whatever their seed, and where several folders are named, whatever
+their settings. Homefold answers with one network; this says how much of what is missing the luck of a training is.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import numpy as np
+import torch
+from measuring import print_table, surroundings, write_result
+
+from homefold.report.runs import read_runs
+
+Answers = dict[tuple[str, str], list[tuple[np.ndarray, np.ndarray]]]
+"""Labels `(n,)` and probabilities `(n, k)` of every run, by method and target."""
+
+
+def answers_of(folders: Sequence[Path]) -> Answers:
+    """What the artifacts of all finished runs hold."""
+    found: Answers = defaultdict(list)
+    for path in folders:
+        folder = read_runs(path)
+        for run in folder.runs:
+            artifact = folder.artifact(run)
+            if artifact is None or not artifact.has("labels", "probabilities"):
+                continue
+            found[run.method, run.target].append((artifact["labels"], artifact["probabilities"].astype(np.float32)))
+    return found
+
+
+def accuracies(runs: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
+    """In percent: the mean of the runs' accuracies, and that of their mean probabilities."""
+    labels = runs[0][0]
+    if any(not np.array_equal(labels, other) for other, _ in runs):
+        raise SystemExit("the runs of one target were asked about different images; take those with equal --data.")
+    single = mean(float((probabilities.argmax(1) == labels).mean()) for _, probabilities in runs)
+    together = float((sum(probabilities for _, probabilities in runs).argmax(1) == labels).mean())
+    return 100 * single, 100 * together
+
+
+def ensemble_rows(answers: Answers) -> list[dict[str, Any]]:
+    """One row a method: on each target, and in the mean of those that it has, single networks and all together."""
+    rows = []
+    for method in sorted({method for method, _ in answers}):
+        found = {target: runs for (name, target), runs in sorted(answers.items()) if name == method}
+        figures = {target: accuracies(runs) for target, runs in found.items()}
+        row: dict[str, Any] = {"method": method, "networks": min(len(runs) for runs in found.values())}
+        for target, (single, together) in figures.items():
+            row |= {target: single, f"{target}_together": together}
+        row["mean"] = mean(single for single, _ in figures.values())
+        row["mean_together"] = mean(together for _, together in figures.values())
+        rows.append(row)
+    return rows
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path, nargs="+", help="folders that homefold bench wrote, with their artifacts")
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args(argv)
+    rows = ensemble_rows(answers_of(arguments.runs))
+    if not rows:
+        raise SystemExit("no finished run here kept its answers: name the folder that homefold bench wrote.")
+    print_table("Single networks, and their answers averaged", rows)
+    write_result(arguments.out, surroundings(torch.device("cpu")), rows)
+
+
+if __name__ == "__main__":
+    main()
