@@ -52,11 +52,17 @@ def accuracies(runs: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[float, fl
 def ensemble_rows(answers: Answers) -> list[dict[str, Any]]:
     """One row a method: on each target, and in the mean of those that it has, single networks and all together."""
     rows = []
+    targets = sorted({target for _, target in answers})
     for method in sorted({method for method, _ in answers}):
-        found = {target: runs for (name, target), runs in sorted(answers.items()) if name == method}
+        found = {target: answers[method, target] for target in targets if (method, target) in answers}
         figures = {target: accuracies(runs) for target, runs in found.items()}
-        row: dict[str, Any] = {"method": method, "networks": min(len(runs) for runs in found.values())}
-        for target, (single, together) in figures.items():
+        counts = sorted({len(runs) for runs in found.values()})
+        row: dict[str, Any] = {
+            "method": method,
+            "networks": " to ".join(map(str, dict.fromkeys((counts[0], counts[-1])))),
+        }
+        for target in targets:
+            single, together = figures.get(target, (None, None))
             row |= {target: single, f"{target}_together": together}
         row["mean"] = mean(single for single, _ in figures.values())
         row["mean_together"] = mean(together for _, together in figures.values())

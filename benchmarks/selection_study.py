@@ -68,6 +68,16 @@ def by_target(runs: Sequence[Run], value: Callable[[Run], float | None]) -> Scor
     return found
 
 
+def read_of(path: Path, protocol: str, alike: Sequence[str] | None) -> list[Run]:
+    """The runs of a protocol, those with the changes `alike[0]` as if they had `alike[1]`."""
+    runs = [run for run in read_runs(path).runs if run.protocol == protocol]
+    if not alike:
+        return runs
+    if {run.changes for run in runs} >= set(alike):
+        raise SystemExit(f"{path} holds runs with the changes {alike[0]!r} and {alike[1]!r}; which of them count?")
+    return [replace(run, changes=alike[1]) if run.changes == alike[0] else run for run in runs]
+
+
 def held_out_accuracy(run: Run) -> float | None:
     """On held-out source images, as the run recorded it."""
     classifier = run.facts.get("classifier")
@@ -105,17 +115,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args(argv)
-    pairs, runs = (
-        [
-            replace(run, changes=arguments.alike[1]) if arguments.alike and run.changes == arguments.alike[0] else run
-            for run in read_runs(path).runs
-            if run.protocol == protocol
-        ]
-        for path, protocol in (
-            (arguments.pairs, "leave-two-domains-out"),
-            (arguments.runs, "leave-one-domain-out"),
-        )
-    )
+    pairs = read_of(arguments.pairs, "leave-two-domains-out", arguments.alike)
+    runs = read_of(arguments.runs, "leave-one-domain-out", arguments.alike)
     truth = by_target(runs, lambda run: run.accuracy)
     scores = {
         "leave-one-source-out": left_out_scores(pairs),

@@ -172,6 +172,9 @@ def test_changes_that_mean_the_same_are_said_to(benchmark, tmp_path):
         rows = [row for row in found["rows"] if row["selection"] == "leave-one-source-out"]
         judged[options] = {row["target"]: row["under"] for row in rows}
     assert list(judged.values()) == [{}, dict.fromkeys(DOMAINS, "made up, a=0, seed 0")]
+    both = [*left_one, study_line(1, "a")]
+    with pytest.raises(SystemExit, match="which of them count"):
+        selection_study(benchmark, tmp_path, [*pairs_of(1), *pairs_of(2)], both, "--alike", "", "a=0")
 
 
 def test_recipes_are_compared_on_the_cases_that_both_have(benchmark, tmp_path):
@@ -251,10 +254,18 @@ def test_answers_of_several_networks_are_averaged(benchmark, tmp_path):
     folders = [str(tmp_path / folder) for folder in sure_of_zero]
     benchmark("ensembles").main([*folders, "--out", str(tmp_path / "e.json")])
     (row,) = result(tmp_path / "e.json")["rows"]
-    assert (row["method"], row["networks"]) == ("vae", 2)
+    assert (row["method"], row["networks"]) == ("vae", "2")
     # Two of four right alone, then three of four; together all.
     assert row["a"] == row["mean"] == pytest.approx(62.5)
     assert row["a_together"] == row["mean_together"] == 100
+    other = {**study_line(1, "b"), "run": "one", "method": "vae"}
+    more = {**study_line(1, "b"), "run": "one", "method": "nearest"}
+    with (tmp_path / "one" / "records.jsonl").open("a") as file:
+        file.write(f"{json.dumps(other)}\n{json.dumps(more)}\n")
+    benchmark("ensembles").main([*folders, "--out", str(tmp_path / "e.json")])
+    nearest, vae = result(tmp_path / "e.json")["rows"]
+    assert (vae["networks"], vae["b"], vae["a"]) == ("1 to 2", 50, pytest.approx(62.5))
+    assert (nearest["networks"], nearest["b"], nearest["a"], nearest["a_together"]) == ("1", 50, None, None)
     write_artifact(
         artifact_path(tmp_path / "two", "two"), {"labels": 1 - labels, "probabilities": np.zeros((4, 2), np.float16)}
     )

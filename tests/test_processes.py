@@ -82,6 +82,7 @@ def averaging(config: FeatureConfig) -> FeatureConfig:
         average_every=2,
         frozen_blocks=1,
         pretrained_pull=0.1,
+        style_noise_probability=0.5,
         runs=2,
     )
 

@@ -87,7 +87,7 @@ class HomefoldConfig:
 
 
 def _default() -> HomefoldConfig:
-    """A pretrained network at 224 px: what did best on left-out source domains of PACS (docs/findings.md)."""
+    """A pretrained network at 224 px, as left-out source domains of PACS chose it (docs/findings.md)."""
     return HomefoldConfig(
         features=FeatureConfig(
             temperature=0.2,

@@ -80,6 +80,7 @@ def test_without_cross_entropy_there_are_no_answers_to_compare():
     [
         ({"agreement_weight": -1.0}, "agreement_weight must not be negative; got -1.0"),
         ({"agreement_weight": math.inf}, "agreement_weight must be a finite number; got inf"),
+        ({"agreement_temperature": math.inf}, "agreement_temperature must be a finite number; got inf"),
         ({"agreement_temperature": 0.0}, "agreement_temperature must be positive; got 0.0"),
     ],
 )

@@ -96,6 +96,13 @@ def test_the_bound_is_reached_at_the_corners_of_a_simplex(classes, each, tempera
     assert float(pairwise_metric_loss(z, labels, temperature)) == pytest.approx(bound, rel=1e-9)
 
 
+@pytest.mark.parametrize("bias", [-3.0, 0.5, 2000.0])
+def test_the_bound_follows_the_bias(bias):
+    z, labels = torch.eye(5, dtype=torch.float64) - 0.2, torch.arange(5)
+    bound = pairwise_metric_loss_bound([1] * 5, 0.3, bias)
+    assert float(pairwise_metric_loss(z, labels, 0.3, bias=bias)) == pytest.approx(bound, rel=1e-9)
+
+
 def test_the_published_bounds():
     assert pairwise_metric_loss_bound([1] * 7, 0.1) == pytest.approx(0.148, abs=5e-4)
     assert pairwise_metric_loss_bound([1] * 10, 0.1) == pytest.approx(0.256, abs=5e-4)

@@ -91,7 +91,7 @@ def test_the_report_is_of_the_mean(config, few_digits, together):
     _, held_out = holdout_split(few_digits.labels, few_digits.domains, config.held_out, 0)
     with torch.no_grad():
         z = together.net(to_pixels(torch.from_numpy(few_digits.images[held_out])))
-    criterion = together.objective.criterion(z, torch.from_numpy(few_digits.labels[held_out]), config.temperature)
+    criterion = together.objective.criterion(z, torch.from_numpy(few_digits.labels[held_out]))
     assert together.report.held_out_loss == pytest.approx(float(criterion), rel=1e-4)
     assert not together.net.training
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from homefold.data.splits import holdout_split
 from homefold.errors import ConfigError
 from homefold.features import FeatureConfig, FeatureNet, build_backbone, build_feature_net, train_features
+from homefold.features.mix_style import MixStyle
 from homefold.features.style_noise import StyleNoise, move_styles
 from homefold.features.style_variation import style_modules, varied_styles
 
@@ -60,9 +61,10 @@ def test_about_a_share_of_the_probability_moves_by_as_much_as_styles_differ():
     moved = StyleNoise(torch.nn.Identity(), [], 0.25).changed(maps)
     same = (moved == maps).flatten(1).all(1)
     assert float(same.float().mean()) == pytest.approx(0.75, abs=0.03)
-    step = (moved - maps).mean((2, 3))[~same] / maps.mean((2, 3)).std(0)
-    assert float(step.mean()) == pytest.approx(0, abs=0.1)
-    assert float(step.std()) == pytest.approx(1, abs=0.05)
+    for statistic in (lambda values: values.mean((2, 3)), lambda values: values.std((2, 3), correction=0)):
+        step = (statistic(moved) - statistic(maps))[~same] / statistic(maps).std(0)
+        assert float(step.mean()) == pytest.approx(0, abs=0.1)
+        assert float(step.std()) == pytest.approx(1, abs=0.05)
 
 
 def small_net() -> FeatureNet:
@@ -88,6 +90,28 @@ def test_the_network_trains_with_moved_styles_beside_mixed_ones_and_only_inside_
     with varied_styles(other, net, CPU, (32, 32)):
         torch.manual_seed(5)
         assert torch.equal(net(images), found) == (moved == 0)
+
+
+BOTH = FeatureConfig(mix_style_probability=1.0, mix_style_alpha=1.0, style_noise_probability=1.0)
+
+
+def test_styles_are_mixed_before_they_are_moved():
+    net, maps = small_net().train(), torch.rand(16, 64, 5, 5, generator=torch.Generator().manual_seed(8))
+    (last, _) = style_modules(net.backbone, (), (32, 32), "mix_style_layers")
+    torch.manual_seed(9)
+    mixed = MixStyle(net, [], 1.0, 1.0, CPU).changed(last(maps))
+    expected = StyleNoise(net, [], 1.0).changed(mixed)
+    with varied_styles(BOTH, net, CPU, (32, 32)):
+        torch.manual_seed(9)
+        assert torch.equal(last(maps), expected)
+
+
+def test_nothing_is_drawn_before_the_first_image():
+    net = small_net().train()
+    torch.manual_seed(10)
+    before = torch.get_rng_state()
+    with varied_styles(BOTH, net, CPU, (32, 32)):
+        assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_the_whole_step_is_one_graph_for_the_compiler():

@@ -11,7 +11,7 @@ import torch
 from homefold.data.splits import holdout_split
 from homefold.errors import FeatureCollapseError, TrainingDivergedError
 from homefold.features import FeatureConfig, build_feature_net, train_features
-from homefold.features.loss import pairwise_metric_loss
+from homefold.features.loss import pairwise_metric_loss, pairwise_metric_loss_bound
 
 CPU = torch.device("cpu")
 
@@ -59,6 +59,24 @@ def test_it_keeps_the_epoch_with_the_lowest_held_out_loss(trained, few_digits, c
 def test_the_loss_stays_above_its_bound(trained):
     assert trained.report.criterion == "pairwise metric loss"
     assert 0.0 < trained.report.bound < trained.report.held_out_loss
+
+
+def test_selection_looks_at_the_pair_logit_that_was_learned(config, few_digits):
+    learned = start(replace(config, learn_temperature=True, pair_bias=-2.0), few_digits)
+    with torch.no_grad():
+        temperature, bias = float(learned.objective.pair_temperature()), float(learned.objective.bias)
+    assert temperature != pytest.approx(config.temperature, rel=1e-3)
+    assert bias != pytest.approx(-2.0, abs=1e-3)
+    _, held_out = holdout_split(few_digits.labels, few_digits.domains, config.held_out, 0)
+    images = torch.from_numpy(few_digits.images[held_out]).permute(0, 3, 1, 2).float() / 255
+    with torch.no_grad():
+        z = learned.net(images)
+    labels = few_digits.labels[held_out]
+    again = pairwise_metric_loss(z, torch.from_numpy(labels), temperature, bias=bias)
+    assert learned.report.held_out_loss == pytest.approx(float(again), rel=1e-4)
+    assert learned.report.bound == pytest.approx(
+        pairwise_metric_loss_bound(np.bincount(labels).tolist(), temperature, bias)
+    )
 
 
 def test_the_same_seed_gives_the_same_bytes(trained, config, few_digits):

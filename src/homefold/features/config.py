@@ -52,7 +52,8 @@ class FeatureConfig:
     cross_entropy_until: float = 1.0
     """Fraction of the training after which the cross entropy has faded out linearly; 1 keeps it to the end."""
     agreement_weight: float = 0.0
-    """Weight of an added loss that draws the answers to all images of one label in a batch together."""
+    """Weight of an added loss that draws the answers to all images of one label in a batch together; those are the
+    answers that cross entropy trains, which must be on."""
     agreement_temperature: float = 4.0
     """T of that loss: answers are compared as softmax(logits / T)."""
 
@@ -159,7 +160,14 @@ class FeatureConfig:
         for name in not_negative:
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
-        for name in ("backbone_rate", "pretrained_pull", "cross_domain_weight", "hard_pairs", "agreement_weight"):
+        for name in (
+            "backbone_rate",
+            "pretrained_pull",
+            "cross_domain_weight",
+            "hard_pairs",
+            "agreement_weight",
+            "agreement_temperature",
+        ):
             if math.isinf(getattr(self, name)):
                 raise ConfigError(f"{name} must be a finite number; got {getattr(self, name)}.")
         for name in ("mix_style_layers", "style_noise_layers"):

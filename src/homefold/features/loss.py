@@ -129,7 +129,7 @@ def _unit_rows(z: torch.Tensor) -> torch.Tensor:
     return cosine_normalise(z if z.dtype in (torch.float32, torch.float64) else z.float())
 
 
-def pairwise_metric_loss_bound(class_counts: Sequence[int], temperature: float) -> float:
+def pairwise_metric_loss_bound(class_counts: Sequence[int], temperature: float, bias: float = 0.0) -> float:
     """About the least value L_A can take: classes at the corners of a regular simplex.
 
     Each class is one point and two classes meet at cosine −1/(C−1). Exact for balanced classes; with other
@@ -138,6 +138,7 @@ def pairwise_metric_loss_bound(class_counts: Sequence[int], temperature: float) 
     Args:
         class_counts: images of each class in the set the loss is taken over.
         temperature: τ.
+        bias: b.
 
     >>> round(pairwise_metric_loss_bound([10] * 7, 0.1), 3), round(pairwise_metric_loss_bound([10] * 10, 0.1), 3)
     (0.148, 0.256)
@@ -145,8 +146,12 @@ def pairwise_metric_loss_bound(class_counts: Sequence[int], temperature: float) 
     counts = [count for count in class_counts if count > 0]
     total = sum(counts)
     same = sum(count**2 for count in counts) / total**2
-    positive = math.log1p(math.exp(-1 / temperature))
+    positive = _softplus(-1 / temperature - bias)
     if len(counts) < 2:
         return positive
-    negative = math.log1p(math.exp(-1 / ((len(counts) - 1) * temperature)))
+    negative = _softplus(-1 / ((len(counts) - 1) * temperature) + bias)
     return same * positive + (1 - same) * negative
+
+
+def _softplus(value: float) -> float:
+    return max(value, 0.0) + math.log1p(math.exp(-abs(value)))

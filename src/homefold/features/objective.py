@@ -113,9 +113,13 @@ class Objective(nn.Module):
             total = total + cross_entropy_scale / current_processes().count * loss
         return total
 
-    def criterion(self, z: torch.Tensor, labels: torch.Tensor, temperature: float) -> torch.Tensor:
-        """What selection looks at: plain L_A at a fixed τ where L_A is trained, cross entropy otherwise."""
+    def criterion(self, z: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """What selection looks at: where L_A is trained, L_A over all pairs alike; cross entropy otherwise.
+
+        τ and bias are those of training, as they now stand: at others a network that learned its own would look worse
+        the longer it was trained.
+        """
         if self.metric_weight:
-            return pairwise_metric_loss(z, labels, temperature)
+            return pairwise_metric_loss(z, labels, self.pair_temperature(), bias=self.bias)
         assert self.classifier is not None
         return F.cross_entropy(self.classifier(z.float()), labels)

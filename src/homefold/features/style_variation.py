@@ -12,6 +12,7 @@ from homefold.features.blocks import early_blocks, last_modules
 from homefold.features.config import FeatureConfig
 from homefold.features.mix_style import MixStyle
 from homefold.features.network import FeatureNet
+from homefold.features.style_hook import StyleHook
 from homefold.features.style_noise import StyleNoise
 
 __all__ = ["style_modules", "varied_styles"]
@@ -29,14 +30,17 @@ def varied_styles(
         device: where it is.
         size: height and width of its images.
     """
+    # All are made before the first is attached: finding modules may send an image through the network.
+    hooks: list[StyleHook] = []
+    if config.mix_style_probability:
+        modules = style_modules(net.backbone, config.mix_style_layers, size, "mix_style_layers")
+        hooks.append(MixStyle(net, modules, config.mix_style_probability, config.mix_style_alpha, device))
+    if config.style_noise_probability:
+        modules = style_modules(net.backbone, config.style_noise_layers, size, "style_noise_layers")
+        hooks.append(StyleNoise(net, modules, config.style_noise_probability))
     with ExitStack() as attached:
-        if config.mix_style_probability:
-            modules = style_modules(net.backbone, config.mix_style_layers, size, "mix_style_layers")
-            mixing = MixStyle(net, modules, config.mix_style_probability, config.mix_style_alpha, device)
-            attached.enter_context(mixing.attached())
-        if config.style_noise_probability:
-            modules = style_modules(net.backbone, config.style_noise_layers, size, "style_noise_layers")
-            attached.enter_context(StyleNoise(net, modules, config.style_noise_probability).attached())
+        for hook in hooks:
+            attached.enter_context(hook.attached())
         yield
 
 

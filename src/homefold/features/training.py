@@ -242,7 +242,7 @@ class _FeatureRun(TrainingRun):
             self.start.load_state_dict(state["start"])
 
     def criterion(self, z: torch.Tensor, scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        return self.objective.criterion(z, labels, self.config.temperature)
+        return self.objective.criterion(z, labels)
 
     def finish(self) -> TrainedFeatures:
         """Put the selected state into the network and report on it."""
@@ -275,6 +275,11 @@ class _FeatureRun(TrainingRun):
             )
         return self._report(self.put_back_best(), tuple(self.finished.history))
 
+    @torch.no_grad()
+    def _pair_logit(self) -> tuple[float, float]:
+        """τ and bias of the selected state."""
+        return float(self.objective.pair_temperature()), float(self.objective.bias)
+
     def _report(self, spread: FeatureSpread, history: tuple[dict[str, float], ...]) -> TrainedFeatures:
         metric = self.config.metric_weight > 0
         counts = torch.bincount(self.held_out_labels(), minlength=self.num_classes).tolist()
@@ -282,7 +287,7 @@ class _FeatureRun(TrainingRun):
             criterion="pairwise metric loss" if metric else "cross entropy",
             selected_epoch=self.best_epoch,
             held_out_loss=self.best_value,
-            bound=pairwise_metric_loss_bound(counts, self.config.temperature) if metric else 0.0,
+            bound=pairwise_metric_loss_bound(counts, *self._pair_logit()) if metric else 0.0,
             spread=spread,
             history=history,
         )
