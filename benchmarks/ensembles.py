@@ -3,8 +3,9 @@
     homefold bench pacs --data PACS --methods vae without-projection --seeds 3 --out RUNS
     python benchmarks/ensembles.py RUNS --out results/ensembles.json
 
-All runs of one method and target are taken together, whatever their seed, and where several folders are named, whatever
-their settings. Homefold answers with one network; this says how much of what is missing the luck of a training is.
+The runs of one method and target in a folder, which must differ by their seed alone, are taken together; where several
+folders are named, with those of the others, whatever their settings. Homefold answers with one network; this says how
+much of what is missing the luck of a training is.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -22,31 +24,56 @@ from measuring import print_table, surroundings, write_result
 
 from homefold.report.runs import read_runs
 
-Answers = dict[tuple[str, str], list[tuple[np.ndarray, np.ndarray]]]
-"""Labels `(n,)` and probabilities `(n, k)` of every run, by method and target."""
+
+@dataclass(frozen=True, eq=False)
+class Answered:
+    """What one run said.
+
+    Args:
+        accuracy: in percent.
+        labels: `(n,)`.
+        probabilities: `(n, k)`.
+    """
+
+    accuracy: float
+    labels: np.ndarray
+    probabilities: np.ndarray
+
+
+Answers = dict[tuple[str, str], list[Answered]]
+"""By method and target."""
 
 
 def answers_of(folders: Sequence[Path]) -> Answers:
-    """What the artifacts of all finished runs hold."""
+    """What the artifacts of all finished runs hold; in one folder a method must have been run in one way."""
     found: Answers = defaultdict(list)
     for path in folders:
         folder = read_runs(path)
+        ways: dict[tuple[str, str], tuple[str, ...]] = {}
         for run in folder.runs:
             artifact = folder.artifact(run)
             if artifact is None or not artifact.has("labels", "probabilities"):
                 continue
-            found[run.method, run.target].append((artifact["labels"], artifact["probabilities"].astype(np.float32)))
+            assert run.accuracy is not None
+            key, sources = (run.method, run.target), " and ".join(sorted(run.facts.get("sources", ())))
+            way = (run.suite, run.preset, run.backbone, run.selection, run.changes, sources)
+            if ways.setdefault(key, way) != way:
+                raise SystemExit(
+                    f"{path} has {run.method} on {run.target} in several ways ({'; '.join(filter(None, way))}, and "
+                    f"another); networks are only put together where all but the seed is equal: a folder for each."
+                )
+            probabilities = artifact["probabilities"].astype(np.float32)
+            found[key].append(Answered(100 * run.accuracy, artifact["labels"], probabilities))
     return found
 
 
-def accuracies(runs: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
+def accuracies(runs: Sequence[Answered]) -> tuple[float, float]:
     """In percent: the mean of the runs' accuracies, and that of their mean probabilities."""
-    labels = runs[0][0]
-    if any(not np.array_equal(labels, other) for other, _ in runs):
+    labels = runs[0].labels
+    if any(not np.array_equal(labels, run.labels) for run in runs):
         raise SystemExit("the runs of one target were asked about different images; take those with equal --data.")
-    single = mean(float((probabilities.argmax(1) == labels).mean()) for _, probabilities in runs)
-    together = float((sum(probabilities for _, probabilities in runs).argmax(1) == labels).mean())
-    return 100 * single, 100 * together
+    together = np.sum([run.probabilities for run in runs], axis=0).argmax(1)
+    return mean(run.accuracy for run in runs), 100 * float((together == labels).mean())
 
 
 def ensemble_rows(answers: Answers) -> list[dict[str, Any]]:

@@ -27,6 +27,16 @@ from scipy.stats import spearmanr
 
 from homefold.report.runs import Run, read_runs
 
+_SHOWN = (
+    "target",
+    "selection",
+    "recipes",
+    "rank_correlation",
+    "accuracy_of_chosen",
+    "accuracy_of_best",
+    "mean_accuracy",
+)
+
 Scores = dict[str, dict[str, dict[str, float]]]
 """By what the runs have in common (see `under`), by target and by recipe."""
 
@@ -134,7 +144,13 @@ def main(argv: Sequence[str] | None = None) -> None:
             "no two recipes stand in both records under the same settings and seed, judged by every source; run the "
             "same methods in both, leave-two-out without --targets."
         )
-    print_table("Which recipe is chosen", rows)
+    for setting in dict.fromkeys(row["under"] for row in rows):
+        told = [row for row in rows if row["under"] == setting]
+        print_table(setting, [{name: row[name] for name in _SHOWN} for row in told])
+        for row in told:
+            print(f"{row['target']}, by {row['selection']}: {row['chosen']}; the best would have been {row['best']}")
+    if all(row["selection"] != "leave-one-source-out" for row in rows):
+        print("Left-out sources say nothing: no two recipes stand in both records under the same settings and seed.")
     facts = surroundings(torch.device("cpu"))
     write_result(arguments.out, facts, rows, accuracy=truth, scores=scores)
 

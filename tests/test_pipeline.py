@@ -425,6 +425,12 @@ def uninterrupted(few_digits, tmp_path_factory):
     return folder / "data.npz", folder_digest(folder / "model")
 
 
+def test_blocks_that_are_not_there_are_refused_before_any_image_is_read(quick_config, tmp_path):
+    features = replace(quick_config.features, style_noise_probability=0.5, style_noise_layers=("layer9",))
+    with pytest.raises(ConfigError, match="style_noise_layers names layer9"):
+        Homefold(replace(quick_config, features=features), device="cpu").fit(tmp_path / "nothing there")
+
+
 def test_a_work_folder_of_another_fit_is_refused(few_digits, quick_config, tmp_path):
     config = replace(quick_config, features=replace(quick_config.features, epochs=2))
     Homefold(config, device="cpu").fit(few_digits, holdout="street", work_dir=tmp_path)

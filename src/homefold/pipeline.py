@@ -26,6 +26,7 @@ from homefold.feature_model import FeatureModel, fit_feature_model
 from homefold.features import FeatureNet, build_feature_net, train_features
 from homefold.features.extraction import extract_features, extract_views
 from homefold.features.network import FeatureSpace
+from homefold.features.style_variation import require_style_layers
 from homefold.files import plain_json, read_json, write_json
 from homefold.manifold import FeatureGroups, build_manifold
 from homefold.model_card import model_card
@@ -155,6 +156,7 @@ class Homefold:
         net = self._build_net(self._size, pretrained=True)
         searched_dim = net.backbone_dim if self._space == "backbone" else net.feature_dim
         # All complain before any image is decoded.
+        require_style_layers(self.config.features, net.backbone)
         self._name_style_blocks(net)
         build_manifold(self.config.manifold, searched_dim)
         self.config.projection.require_manifold(self.config.manifold.per)

@@ -73,6 +73,9 @@ def test_the_objective_adds_it_with_its_weight_and_fades_it_with_the_cross_entro
 def test_without_cross_entropy_there_are_no_answers_to_compare():
     with pytest.raises(ConfigError, match="set cross_entropy_weight above 0, or agreement_weight to 0"):
         Objective(5, 3, agreement_weight=1.0)
+    with pytest.raises(ConfigError, match="set cross_entropy_weight above 0, or agreement_weight to 0"):
+        FeatureConfig(agreement_weight=1.0).require_consistent()
+    FeatureConfig(agreement_weight=1.0, cross_entropy_weight=0.1).require_consistent()
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,14 @@ def test_settings_out_of_range_are_refused(settings, words):
         FeatureConfig(**settings)
 
 
+@pytest.mark.parametrize("kind", ["mix_style", "style_noise"])
+def test_blocks_that_would_be_left_alone_are_refused(kind):
+    named = {f"{kind}_layers": ("block1",)}
+    with pytest.raises(ConfigError, match=f"{kind}_layers names blocks, but {kind}_probability is 0"):
+        FeatureConfig(**named).require_consistent()
+    FeatureConfig(**named, **{f"{kind}_probability": 0.5}).require_consistent()
+
+
 def test_a_training_follows_the_settings(few_digits, quick_config):
     states = []
     for settings in ({}, {"style_noise_probability": 0.5}, {"style_noise_probability": 0.5}):

@@ -313,6 +313,14 @@ def test_the_control_of_a_variant_sees_the_images_as_it_does(settings: str, of_c
     assert control_of(f"vae:{settings}", present) == control
 
 
+@pytest.mark.parametrize(
+    "settings", ["features.epochs=9", "projection.views=4,projection.steps=9", "classifier.epochs=2"]
+)
+def test_features_that_were_made_in_another_way_are_no_control(settings: str) -> None:
+    assert control_of(f"vae:{settings}", ["without-projection", "deep-all", "vae"]) == "deep-all"
+    assert control_of(f"vae:{settings}", ["without-projection", "vae"]) is None
+
+
 def test_styles_belong_to_the_projection_that_a_control_lacks() -> None:
     styled = "style.blocks=block1/block2,style.weight=0.5"
     present = [f"without-projection:{styled}", "without-projection", "deep-all"]

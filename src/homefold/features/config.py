@@ -179,3 +179,20 @@ class FeatureConfig:
             raise ConfigError("batch_size must be at least 2: L_A compares pairs.")
         if self.feature_dim < 0:
             raise ConfigError(f"feature_dim must not be negative; got {self.feature_dim}.")
+
+    def require_consistent(self) -> None:
+        """Refuse settings that contradict each other; called when all of them are known."""
+        for layers, probability in (
+            ("mix_style_layers", "mix_style_probability"),
+            ("style_noise_layers", "style_noise_probability"),
+        ):
+            if getattr(self, layers) and not getattr(self, probability):
+                raise ConfigError(
+                    f"{layers} names blocks, but {probability} is 0, so that nothing would happen there; set "
+                    f"{probability} above 0, or name no blocks."
+                )
+        if self.agreement_weight and not self.cross_entropy_weight:
+            raise ConfigError(
+                "agreement_weight compares answers that cross entropy trains, which is off; set cross_entropy_weight "
+                "above 0, or agreement_weight to 0."
+            )

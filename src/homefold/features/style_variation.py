@@ -15,7 +15,7 @@ from homefold.features.network import FeatureNet
 from homefold.features.style_hook import StyleHook
 from homefold.features.style_noise import StyleNoise
 
-__all__ = ["style_modules", "varied_styles"]
+__all__ = ["require_style_layers", "style_modules", "varied_styles"]
 
 
 @contextmanager
@@ -48,3 +48,9 @@ def style_modules(backbone: nn.Module, names: Sequence[str], size: tuple[int, in
     """The modules after which styles change: the last of each block that `setting` names; without names, of
     `early_blocks`."""
     return last_modules(backbone, names or early_blocks(backbone, size), setting)
+
+
+def require_style_layers(config: FeatureConfig, backbone: nn.Module) -> None:
+    """Refuse blocks that `backbone` does not have."""
+    last_modules(backbone, config.mix_style_layers, "mix_style_layers")
+    last_modules(backbone, config.style_noise_layers, "style_noise_layers")

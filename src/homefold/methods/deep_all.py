@@ -15,7 +15,7 @@ from homefold.errors import ConfigError
 from homefold.evaluation.stage_store import StageId
 from homefold.features import TrainedFeatures, build_feature_net, extract_features, train_features
 from homefold.methods.base import Method, MethodInfo, TaskKey, TrainedMethod, TrainingTask
-from homefold.methods.feature_stage import FeatureStage, features_id, train_feature_stage
+from homefold.methods.feature_stage import FeatureStage, features_id, require_stage_1, train_feature_stage
 from homefold.methods.style_stage import style_ids, styled_stage, with_style_blocks
 from homefold.methods.trained_classifier import TrainedClassifier
 from homefold.progress import ProgressReporter
@@ -118,9 +118,10 @@ class DeepAllMethod(Method):
         )
 
     def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
+        config = deep_all_config(config)
+        require_stage_1(config)
         config.views()  # complains of too many before any work
-        config = with_style_blocks(config)
-        return deep_all_config(config)
+        return with_style_blocks(config)
 
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
         base = (features_id(replace(key, adapt="")),) if key.adapt else ()

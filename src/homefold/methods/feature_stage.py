@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from dataclasses import asdict, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ from homefold.config import HomefoldConfig
 from homefold.data.splits import selection_split
 from homefold.evaluation.stage_store import Stage, StageId, stage_id
 from homefold.features import FeatureConfig, FeatureNet, build_feature_net, extract_features, train_features
-from homefold.features.backbones import find_weights, list_backbones
+from homefold.features.backbones import build_backbone, find_weights, list_backbones
 from homefold.features.extraction import extract_views
 from homefold.features.network import FeatureSpace
+from homefold.features.style_variation import require_style_layers
 from homefold.features.views import WHOLE, View
 from homefold.methods.base import ImageSet, TaskKey, TrainingTask
 
@@ -30,6 +31,7 @@ __all__ = [
     "features_id",
     "fine_tuning_config",
     "frozen",
+    "require_stage_1",
     "train_feature_stage",
 ]
 
@@ -58,6 +60,19 @@ def _weights_identity(config: FeatureConfig) -> str:
         return config.weights
     about = path.stat()
     return _file_digest(path, about.st_size, about.st_mtime_ns)
+
+
+def require_stage_1(config: HomefoldConfig) -> None:
+    """Refuse, before anything is trained, what stage 1 would refuse when it begins."""
+    features = config.features
+    features.require_consistent()
+    if features.mix_style_layers or features.style_noise_layers:
+        require_style_layers(features, _untrained(features.backbone))
+
+
+@lru_cache(maxsize=1)
+def _untrained(backbone: str) -> nn.Module:
+    return build_backbone(backbone, "none")
 
 
 def decisive_settings(config: FeatureConfig) -> dict[str, Any]:

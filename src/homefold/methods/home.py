@@ -29,7 +29,7 @@ from homefold.methods.base import (
     TrainingTask,
 )
 from homefold.methods.deep_all import deep_all_config
-from homefold.methods.feature_stage import FeatureStage, features_id, train_feature_stage
+from homefold.methods.feature_stage import FeatureStage, features_id, require_stage_1, train_feature_stage
 from homefold.methods.home_stages import classifier_id, feature_model, manifold_id
 from homefold.methods.offset_stop import project_with_offset
 from homefold.methods.rehearsal_stage import rehearsal_ids
@@ -73,6 +73,7 @@ class HomeMethod(Method):
     def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
         if self.features == "deep-all":
             config = deep_all_config(config)
+        require_stage_1(config)
         config.views()  # complains of too many before any work
         config = with_style_blocks(config)
         if self.manifold is None:

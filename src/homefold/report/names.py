@@ -127,7 +127,11 @@ def _unprojected(method: str) -> list[str]:
     others = [part for part in settings if not part.startswith("style.")]
     of_features = [part for part in others if not _of_projection(part)]
     plain = "without-projection"
-    return [*(f"{plain}:{','.join(parts)}" for parts in (others, of_features) if parts), plain]
+    # Where f or C is another one, what is plain differs from the method by more than its projection.
+    return [
+        *(f"{plain}:{','.join(parts)}" for parts in (others, of_features) if parts),
+        *([] if of_features else [plain]),
+    ]
 
 
 def _of_projection(setting: str) -> bool:
