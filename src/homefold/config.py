@@ -231,6 +231,9 @@ def _read_value(hint: Any, value: Any, name: str) -> Any:
         return _read_value(inner, value, name)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    if hint is float and value in ("inf", "-inf", "nan"):
+        # Words that JSON has no numbers for; what they are given to says whether it takes them.
+        return float(value)
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
         raise ConfigError(f"{name} must be of type {hint.__name__}; got {value!r}.")
     return value

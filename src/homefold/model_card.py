@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["how_images_are_seen", "model_card"]
+__all__ = ["how_images_are_seen", "how_it_was_trained", "model_card"]
 
 
 def how_images_are_seen(config: dict[str, Any]) -> str:
@@ -17,6 +17,20 @@ def how_images_are_seen(config: dict[str, Any]) -> str:
         home = home or f"their {'mean' if style['manifold'] == 'mean' else 'VAE'}"
         seen.append(f"styles {style['weight']:g} of the way to {home} after {' and '.join(style['blocks'])}")
     return "; ".join(seen)
+
+
+def how_it_was_trained(features: dict[str, Any]) -> str:
+    """The losses of stage 1 and what was added to its training, with their weights or how often; from its settings."""
+    parts = {
+        f"L_A (τ {features['temperature']:g})": features["metric_weight"],
+        "cross entropy": features["cross_entropy_weight"],
+        "answers drawn together": features.get("agreement_weight", 0),
+        "styles mixed": features.get("mix_style_probability", 0),
+        "styles moved at random": features.get("style_noise_probability", 0),
+    }
+    told = [f"{name} {value:g}" for name, value in parts.items() if value]
+    averaged = features.get("average_from", 1) < 1
+    return ", ".join([*told, *(["weights averaged"] if averaged else [])])
 
 
 def model_card(description: dict[str, Any]) -> str:
@@ -38,6 +52,7 @@ def model_card(description: dict[str, Any]) -> str:
         f"- Input: RGB, {config['preprocessing']['image_size']} px ({config['preprocessing']['resize']})",
         f"- Network: {features['backbone']}, head {features['head']}; manifold: {manifold['kind']} with "
         f"{manifold['latent_dim']} latent dimensions",
+        f"- Training: {how_it_was_trained(features)}",
         *([f"- Images of a new domain: {seen}"] if seen else []),
         f"- On held-out *source* images: accuracy {reports['classifier']['held_out_accuracy']:.1%} without projection; "
         f"{reports['features']['criterion']} {reports['features']['held_out_loss']:.4f}; reconstruction cosine "

@@ -11,7 +11,8 @@ from scene import Homefold
 
 from homefold import ManifoldProjector
 from homefold.cli.info import _epochs, _look_line
-from homefold.config import config_from_dict
+from homefold.config import config_from_dict, config_to_dict, preset_config
+from homefold.model_card import how_it_was_trained
 from homefold.pipeline import Homefold as Model
 
 
@@ -48,6 +49,7 @@ def test_a_person_reads_it_in_words(homefold: Homefold, shared_model: Path) -> N
     assert "36 trained on, 4 held out" in lines["Images"]
     assert "32 × 32 px" in lines["Input"]
     assert "digits-bn, head linear, 145,728 parameters" in lines["Network"]
+    assert "L_A (τ 0.1) 1, cross entropy 1" in lines["Training"]
     assert "vae, 32 latent dimensions" in lines["Manifold"]
     assert "starts: 1 encoder; at most 50 adam steps" in lines["Projection"]
     assert "%" in lines["Accuracy"]
@@ -70,6 +72,20 @@ def test_how_target_images_are_seen_is_told_where_it_is_special(changes: dict[st
     config = {"projection": {"views": 1, "textures": 0}, "style": {"blocks": []}}
     told = _look_line({name: {**value, **changes.get(name, {})} for name, value in config.items()})
     assert told.get("Target images", "").startswith(line) if line else told == {}
+
+
+def test_training_is_told_by_its_losses_and_what_was_added() -> None:
+    plain = config_to_dict(preset_config("paper"))["features"]
+    assert how_it_was_trained(plain) == "L_A (τ 0.1) 1"
+    added = {"agreement_weight": 0.3, "style_noise_probability": 0.5}
+    preset = config_to_dict(preset_config("default"))["features"]
+    assert (
+        how_it_was_trained({**preset, **added}) == "L_A (τ 0.2) 1, cross entropy 1, answers drawn together 0.3, styles "
+        "mixed 0.5, styles moved at random 0.5, weights averaged"
+    )
+    # As a folder of an earlier version holds it.
+    old = {name: plain[name] for name in ("temperature", "metric_weight", "cross_entropy_weight")}
+    assert how_it_was_trained({**old, "metric_weight": 0, "cross_entropy_weight": 1}) == "cross entropy 1"
 
 
 def test_of_several_runs_no_epoch_is_told() -> None:

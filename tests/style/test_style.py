@@ -332,6 +332,7 @@ class TestWholeModel:
         fitted[0].save(tmp_path / "model")
         card = (tmp_path / "model" / "README.md").read_text()
         assert "- Images of a new domain: styles 0.5 of the way to the most similar one after block1 and block2" in card
+        assert "- Training: L_A (τ 0.1) 1, cross entropy 1" in card
 
     def test_styles_of_domains_are_saved_and_loaded_whole(self, digits, tmp_path):
         names = digits.domain_names

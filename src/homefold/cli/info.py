@@ -12,7 +12,7 @@ import tyro
 
 from homefold.cli.output import fact_table, print_json, result_console, show_bytes, show_share
 from homefold.cli.parsing import DebugFlag, JsonFlag, parse
-from homefold.model_card import how_images_are_seen
+from homefold.model_card import how_images_are_seen, how_it_was_trained
 from homefold.model_folder import read_model_folder
 
 __all__ = ["InfoOptions", "describe_model", "run", "size_on_disk"]
@@ -94,6 +94,7 @@ def _image_lines(facts: dict[str, Any]) -> dict[str, str]:
         "Input": f"{side} × {side} px, {preprocessing['resize']}, normalisation {preprocessing['normalisation']}",
         "Network": f"{features['backbone']}, head {features['head']}, {facts['parameters']['features']:,} parameters; "
         + _epochs(features, reports["features"]["selected_epoch"]),
+        "Training": how_it_was_trained(features),
         "Manifold": _manifold_line(config["manifold"], reports["manifold"]),
         "Projection": _projection_line(config["projection"]),
         **_look_line(config),
