@@ -11,7 +11,12 @@ from torch.nn import functional as F
 
 from homefold.processes import add_up
 
-__all__ = ["agreement_loss"]
+__all__ = ["NEEDS_CROSS_ENTROPY", "agreement_loss"]
+
+NEEDS_CROSS_ENTROPY = (
+    "agreement_weight compares answers that cross entropy trains, which is off; set cross_entropy_weight above 0, or "
+    "agreement_weight to 0."
+)
 
 
 def agreement_loss(logits: torch.Tensor, labels: torch.Tensor, temperature: float) -> torch.Tensor:

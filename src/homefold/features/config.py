@@ -12,6 +12,7 @@ from homefold.choices import require_choices
 from homefold.data.augmentation import AugmentationConfig
 from homefold.device import Precision
 from homefold.errors import ConfigError
+from homefold.features.agreement import NEEDS_CROSS_ENTROPY
 from homefold.features.gradient_step import Compile, CudaGraph
 from homefold.features.network import Head
 from homefold.features.sampling import Sampling
@@ -192,7 +193,4 @@ class FeatureConfig:
                     f"{probability} above 0, or name no blocks."
                 )
         if self.agreement_weight and not self.cross_entropy_weight:
-            raise ConfigError(
-                "agreement_weight compares answers that cross entropy trains, which is off; set cross_entropy_weight "
-                "above 0, or agreement_weight to 0."
-            )
+            raise ConfigError(NEEDS_CROSS_ENTROPY)

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from homefold.errors import ConfigError
-from homefold.features.agreement import agreement_loss
+from homefold.features.agreement import NEEDS_CROSS_ENTROPY, agreement_loss
 from homefold.features.loss import pairwise_metric_loss, pairwise_metric_loss_share
 from homefold.features.pair_emphasis import EVEN, PairEmphasis
 from homefold.processes import current_processes
@@ -58,10 +58,7 @@ class Objective(nn.Module):
                 f"negative, and one of them must be positive."
             )
         if agreement_weight and not cross_entropy_weight:
-            raise ConfigError(
-                "agreement_weight compares answers that cross entropy trains, which is off; set cross_entropy_weight "
-                "above 0, or agreement_weight to 0."
-            )
+            raise ConfigError(NEEDS_CROSS_ENTROPY)
         self.metric_weight = metric_weight
         self.cross_entropy_weight = cross_entropy_weight
         self.temperature = temperature
