@@ -8,12 +8,14 @@ import shlex
 import signal
 import subprocess
 import sys
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import pytest
 from scene import Homefold
 
 from homefold.cli.bench_board import BenchBoard
+from homefold.config import HomefoldConfig
 from homefold.evaluation.records import read_records
 from homefold.evaluation.suites import SUITES
 
@@ -112,6 +114,35 @@ def test_a_suite_that_does_not_exist_is_a_usage_error(homefold: Homefold, tmp_pa
     ended = homefold("bench", "pcas", "--out", tmp_path / "runs")
     assert ended.code == 2
     assert "pacs" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("flag", "setting"),
+    [
+        ("--features.style-noise-layers", "features.style_noise_layers"),
+        ("--projection.steps=9", "projection.steps"),
+        ("--learning-rate", "features.learning_rate"),
+    ],
+)
+def test_flags_of_fit_are_pointed_to_what_does_the_same_here(
+    homefold: Homefold, tmp_path: Path, flag: str, setting: str
+) -> None:
+    ended = homefold("bench", "digits-mini", "--out", tmp_path / "runs", flag, "0.1")
+    assert ended.code == 2
+    assert f"--set {setting}=VALUE" in ended.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_command_knows_the_parts_of_a_configuration_and_their_short_names() -> None:
+    from homefold.cli.bench import _PARTS, _SHORT_IN_FIT, BenchCommand
+
+    parts = [item.name for item in fields(HomefoldConfig) if is_dataclass(getattr(HomefoldConfig(), item.name))]
+    assert set(_PARTS) == set(parts)
+    assert not {item.name for item in fields(BenchCommand)} & {*_PARTS, *_SHORT_IN_FIT}
+    for short, setting in _SHORT_IN_FIT.items():
+        part, name = setting.split(".")
+        assert name == short
+        assert hasattr(getattr(HomefoldConfig(), part), name)
 
 
 def test_the_command_knows_every_suite() -> None:
