@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 _ABLATION = ("deep-all", "without-projection", "without-features", "gan", "vae")
+_NAME_WIDTH = 40
 _NO_SUMMARY = Summary(math.nan, None, None, None, 0)
 
 
@@ -236,14 +238,17 @@ def time_bars(folder: RunFolder) -> list[Figure]:
         if len(methods) < 2:
             continue
         means = {m: 1000 * float(np.mean([run.seconds_per_image for run in timed if run.method == m])) for m in methods}
-        with canvas(height=0.9 + 0.42 * len(methods)) as (figure, axis):
+        # Settings make names longer than the picture is wide.
+        names = [fill(short_name(m), _NAME_WIDTH) for m in methods]
+        lines = max(name.count("\n") for name in names)
+        with canvas(height=0.9 + (0.42 + 0.14 * lines) * len(methods)) as (figure, axis):
             axis.grid(axis="x")
             axis.grid(visible=False, axis="y")
             bars = axis.barh(
                 range(len(methods)), list(means.values()), color=[method_colour(m, methods) for m in methods]
             )
             axis.bar_label(bars, [f"{value:.3g} ms" for value in means.values()], padding=4)
-            axis.set_yticks(range(len(methods)), [short_name(m) for m in methods])
+            axis.set_yticks(range(len(methods)), names)
             axis.invert_yaxis()
             axis.margins(x=0.18)
             axis.set_xlabel("inference, ms per image")
