@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -62,7 +62,8 @@ def print_table(title: str, rows: Sequence[dict[str, Any]]) -> None:
     """One line a row, one column for each key of the first."""
     table = Table(title=title)
     for name in rows[0]:
-        table.add_column(name.replace("_", " "), justify="left" if isinstance(rows[0][name], str) else "right")
+        side: Literal["left", "right"] = "left" if isinstance(rows[0][name], str) else "right"
+        table.add_column(name.replace("_", " "), justify=side, overflow="fold")
     for row in rows:
         table.add_row(*(_shown(value) for value in row.values()))
     Console(width=140).print(table)

@@ -4,8 +4,9 @@
     python benchmarks/recipe_table.py PAIRS --against without-projection --out results/recipes.json
 
 A case is a pair of source domains and one domain that is judged. Recipes are compared on the cases that both have, so
-that one which lacks some is not helped or hurt by them. Recipes under different settings of `--set` have tables of
-their own. Failures are counted.
+that one which lacks some is not helped or hurt by them. The error is that of the mean difference over trainings: the
+cases of one network, which are judged together, count as one. Recipes under different settings of `--set` have tables
+of their own. Failures are counted.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import argparse
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
 from typing import Any
 
 import torch
@@ -57,6 +58,7 @@ def recipe_rows(accuracies: Accuracies, failed: Mapping[str, int], against: str)
             "failed": failed.get(recipe, 0),
             "mean": mean(own[case] for case in shared),
             "difference": mean(differences.values()),
+            "error": error_over_trainings(differences),
             "least": min(differences.values()),
             "most": max(differences.values()),
         }
@@ -65,6 +67,15 @@ def recipe_rows(accuracies: Accuracies, failed: Mapping[str, int], against: str)
             row[domain] = mean(here) if here else None
         rows.append(row)
     return sorted(rows, key=lambda row: -row["difference"])
+
+
+def error_over_trainings(differences: Mapping[Case, float]) -> float | None:
+    """The standard error of the mean difference; None where there is one training only."""
+    trainings: dict[tuple[tuple[str, ...], int], list[float]] = defaultdict(list)
+    for (sources, _, seed), value in differences.items():
+        trainings[sources, seed].append(value)
+    each = [mean(values) for values in trainings.values()]
+    return stdev(each) / len(each) ** 0.5 if len(each) > 1 else None
 
 
 def main(argv: Sequence[str] | None = None) -> None:

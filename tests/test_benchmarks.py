@@ -197,6 +197,18 @@ def test_recipes_are_compared_on_the_cases_that_both_have(benchmark, tmp_path):
     assert rows["recipe 1"]["least"] == rows["recipe 1"]["most"] == 0
 
 
+def test_the_error_of_a_recipe_is_that_of_its_trainings(benchmark):
+    table = benchmark("recipe_table")
+    base = {(("a", "b"), target, seed): 50.0 for target in "cd" for seed in range(3)}
+    other = {case: 50.0 + gain for case, gain in zip(base, (1, 2, 3, 3, 4, 8), strict=True)}  # trainings: 2, 3, 5.5
+    rows = {row["recipe"]: row for row in table.recipe_rows({"base": base, "other": other}, {}, "base")}
+    assert rows["other"]["difference"] == pytest.approx(3.5)
+    assert rows["other"]["error"] == pytest.approx(np.std([2, 3, 5.5], ddof=1) / 3**0.5)
+    assert rows["base"]["error"] == 0
+    alone = {case: value for case, value in other.items() if case[2] == 0}
+    assert table.recipe_rows({"base": base, "alone": alone}, {}, "base")[0]["error"] is None
+
+
 def test_a_recipe_that_nobody_ran_gets_a_sentence(benchmark, tmp_path):
     (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(item) + "\n" for item in pairs_of(1)))
     with pytest.raises(SystemExit, match="--against"):

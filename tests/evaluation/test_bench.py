@@ -379,6 +379,15 @@ def test_every_seed_is_a_training_of_its_own(tiny, tiny_digits, trainings):
     assert trainings.take()["train_features"] == 2
 
 
+def test_seeds_begin_where_they_are_asked_to_and_add_to_those_that_are_there(tiny, tiny_digits):
+    def seeds(**changes):
+        plan = make_plan(Planner(tiny(methods=("without-projection",), **changes), tiny_digits))
+        return [run.seed for run in plan.runs], [run.seed for run in plan.remaining]
+
+    run_bench(tiny(methods=("without-projection",), first_seed=3, seeds=1), dataset=tiny_digits)
+    assert seeds(first_seed=2, seeds=3) == ([2, 3, 4], [2, 4])
+
+
 def test_several_processes_give_the_same_records_as_one(tiny, tiny_digits):
     options = tiny(methods=("without-projection", "nearest"), targets=("street", "scan"), jobs=2)
     seen = []
@@ -410,6 +419,7 @@ class TestWhatMakesNoSense:
             ({"sources": ("street",)}, "nothing is left to run"),
             ({"preset": "slow"}, "there is no preset 'slow'"),
             ({"seeds": 0}, "seeds must be at least 1"),
+            ({"first_seed": -1}, "first_seed must not be negative; got -1"),
             ({"suite": "stopping", "methods": ("deep-all",)}, "deep-all has no setting stop_offset"),
         ],
     )

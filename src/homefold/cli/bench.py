@@ -74,6 +74,8 @@ class BenchCommand:
     """Only what trains on exactly these domains."""
     seeds: int = 5
     """Independent runs: trainings with the seeds 0, 1, …"""
+    first_seed: int = 0
+    """The seed of the first run: to share a study among machines, or to add to one."""
     preset: Literal["paper", "default", "quick"] = "default"
     """paper (the text to the letter), default (what serves users best) or quick (a small network, minutes)."""
     backbone: Annotated[Names, tyro.conf.arg(metavar="NAME …", help_behavior_hint="(default: the suite's)")] = ()
@@ -111,6 +113,7 @@ class BenchCommand:
             targets=flatten(self.targets),
             sources=flatten(self.sources),
             seeds=self.seeds,
+            first_seed=self.first_seed,
             preset=self.preset,
             backbones=flatten(self.backbone),
             weights=self.weights,

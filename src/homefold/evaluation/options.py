@@ -21,7 +21,8 @@ class BenchOptions:
         methods: which to run; empty for the suite's.
         targets: which domains to test on; empty for all.
         sources: only splits that train on exactly these domains; empty for all.
-        seeds: how many independent runs: seeds 0, 1, …
+        seeds: how many independent runs: seeds 0, 1, … or from `first_seed` on.
+        first_seed: the seed of the first run; to share a study among machines, or to judge again with new seeds.
         preset: `paper`, `default` or `quick`.
         backbones: empty for the suite's.
         weights: where a pretrained backbone starts; empty for the preset's.
@@ -41,6 +42,7 @@ class BenchOptions:
     targets: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     seeds: int = 5
+    first_seed: int = 0
     preset: str = "default"
     backbones: tuple[str, ...] = ()
     weights: str = ""
@@ -56,8 +58,9 @@ class BenchOptions:
         for name in ("seeds", "jobs"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
-        if self.images_per_class < 0:
-            raise ConfigError(f"images_per_class must not be negative; got {self.images_per_class}.")
+        for name in ("first_seed", "images_per_class"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
 
     @property
     def changes(self) -> str:

@@ -255,7 +255,7 @@ class Planner:
         """All runs, grouped by what they share."""
         units = [
             Unit(runs)
-            for seed in range(self.options.seeds)
+            for seed in range(self.options.first_seed, self.options.first_seed + self.options.seeds)
             for backbone, config in self._configs.items()
             for split in self._splits(self.data(config).dataset, seed)
             if (runs := self._runs(backbone, replace(config, seed=seed), split))
