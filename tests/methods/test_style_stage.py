@@ -111,6 +111,15 @@ def test_the_styles_of_a_preset_are_for_what_projects(name, blocks):
     assert _configured(name).style.blocks == blocks
 
 
+@pytest.mark.parametrize("preset", ["small", "default"])
+@pytest.mark.parametrize("name", ["without-projection", "deep-all"])
+def test_a_control_that_is_given_blocks_brings_styles_as_the_preset_does(name, preset):
+    blocks = ("layer1", "layer2") if preset == "default" else ("block1", "block2")
+    for settings in ("style.blocks=early", f"style.blocks={'/'.join(blocks)}"):
+        assert _configured(f"{name}:{settings}", preset).style == _configured("vae", preset).style
+    assert _configured("vae", preset).style.weight == 0.5
+
+
 def test_learners_begin_without_what_only_stage_1_follows_at_a_rate_they_are_stable_at():
     ours, plain, learner = (_configured(name, "default").features for name in ("vae", "deep-all", "jigen"))
     assert (ours.mix_style_probability, ours.learning_rate) == (plain.mix_style_probability, plain.learning_rate)

@@ -9,7 +9,6 @@ from homefold.config import HomefoldConfig, preset_config, replace_settings
 from homefold.errors import ConfigError
 from homefold.manifold import paper_manifold_config
 from homefold.projection import projection_preset
-from homefold.style import StyleConfig
 
 __all__ = ["SMALL_BACKBONES", "BenchPreset", "bench_config", "list_bench_presets"]
 
@@ -43,7 +42,7 @@ def bench_config(preset: str, backbone: str, *, weights: str = "", elbow_search:
     if elbow_search and preset != "paper":
         search = projection_preset("authors")
         steps = _QUICK_SEARCH_STEPS if preset == "quick" else search.steps
-        config = replace(config, projection=replace(search, steps=steps), style=StyleConfig())
+        config = replace(config, projection=replace(search, steps=steps), style=replace(config.style, blocks=()))
     return config
 
 

@@ -17,7 +17,6 @@ from homefold.errors import ConfigError
 from homefold.evaluation.stage_store import Stage, StageId, StageStore
 from homefold.predictions import Predictions
 from homefold.progress import ProgressReporter, SilentReporter
-from homefold.style.config import StyleConfig
 
 __all__ = [
     "Answers",
@@ -202,9 +201,10 @@ class Method(ABC):
     def starting(self, config: HomefoldConfig) -> HomefoldConfig:
         """What of a preset it begins with, before anything that was asked for is changed in it.
 
-        Bringing styles home is part of the projection: what does not project begins without.
+        Bringing styles home is part of the projection: what does not project begins without. Where blocks are asked
+        for all the same, styles are brought as the preset brings them.
         """
-        return replace(config, style=StyleConfig())
+        return replace(config, style=replace(config.style, blocks=()))
 
     def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
         """The settings it runs with; what it cannot follow is refused.
