@@ -16,7 +16,7 @@ from homefold.evaluation import read_records
 
 QUICK = {
     "features__epochs": 5,
-    "features__batch_size": 64,
+    "features__batch_size": 32,
     "features__feature_dim": 32,
     "manifold__epochs": 20,
     "manifold__latent_dim": 8,
@@ -33,7 +33,7 @@ def every(step: int):
 def result(tmp_path_factory):
     out = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo_module, "load_digits_mini", lambda: every(2))
+        patch.setattr(demo_module, "load_digits_mini", lambda: every(4))
         return out, run_demo(out, target="print", device="cpu", config=preset_config("small", **QUICK))
 
 
@@ -46,7 +46,7 @@ def test_the_table_has_the_four_rows_and_they_are_above_chance(result):
         "full method",
     ]
     assert all(row["accuracy"] > 0.2 for row in summary["table"])
-    assert summary["images"] == 435
+    assert summary["images"] == 218
     assert any("homefold fit" in line for line in summary["next"])
 
 
@@ -54,12 +54,12 @@ def test_the_folder_holds_model_records_and_picture(result):
     out, summary = result
     model = Homefold.load(out / "model", device="cpu")
     assert set(model.source_domains) == {"scan", "photo", "street"}
-    accuracy = model.score(every(2).only("print"))
+    accuracy = model.score(every(4).only("print"))
     assert accuracy == pytest.approx(summary["table"][3]["accuracy"])
     records = read_records(out / "records.jsonl")
     assert [record.accuracy for record in records] == [row["accuracy"] for row in summary["table"]]
     assert {(record.target, record.protocol, record.images) for record in records} == {
-        ("print", "leave-one-domain-out", 435)
+        ("print", "leave-one-domain-out", 218)
     }
     assert json.loads((out / "summary.json").read_text())["table"] == summary["table"]
     with Image.open(out / "homecoming.png") as picture:

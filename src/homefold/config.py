@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import tyro
 
-from homefold.choices import require_choices
+from homefold.choices import hints_of, require_choices
 from homefold.classifier import ClassifierConfig
 from homefold.data.augmentation import AugmentationConfig, augmentation_preset
 from homefold.errors import ConfigError
@@ -202,7 +202,7 @@ def config_from_dict(kind: type[C], values: dict[str, Any]) -> C:
     """
     if not isinstance(values, dict):
         raise ConfigError(f"{kind.__name__} must be an object of settings; got {values!r}.")
-    hints = typing.get_type_hints(kind)
+    hints = hints_of(kind)
     unknown = sorted(set(values) - {item.name for item in dataclasses.fields(kind)})  # type: ignore[arg-type]
     if unknown:
         raise ConfigError(f"{kind.__name__} has no setting {', '.join(unknown)}.")

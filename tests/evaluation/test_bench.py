@@ -110,7 +110,7 @@ class TestTheWholeSuite:
             assert arrays["target_features"].shape == (36, 16)
             assert sorted(arrays["thumb_index"].tolist()) == list(range(36))
             assert (arrays["thumb_target"] == street.images[arrays["thumb_index"]]).all()
-            assert arrays["thumb_source_before"].shape == (36, 32, 32, 3)
+            assert arrays["thumb_source_before"].shape == (36, 16, 16, 3)
             projects = record.method in ("without-features", "nearest", "vae", "gan")
             assert ("target_projected" in arrays) == ("thumb_source_after" in arrays) == projects
             assert ("predicted_before" in arrays) == projects
@@ -429,7 +429,7 @@ class TestWhatMakesNoSense:
 
     def test_images_of_another_size(self, tiny, tiny_digits):
         smaller = replace(tiny_digits, images=tiny_digits.images[:, ::2, ::2])
-        with pytest.raises(DataError, match=r"32 × 32 px are needed"):
+        with pytest.raises(DataError, match=r"16 × 16 px are needed"):
             make_plan(Planner(tiny(), smaller))
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 
 TINY = (
+    "preprocessing.image_size=16",
     "features.epochs=2",
     "features.batch_size=32",
     "features.feature_dim=16",

@@ -18,7 +18,7 @@ from homefold.methods import find_method, registry
 
 PAGE = (Path(__file__).parents[2] / "docs" / "adding-a-method.md").read_text(encoding="utf-8")
 EXAMPLE, BENCH = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-TINY = ("features.epochs=1", "features.batch_size=32", "features.feature_dim=16")
+TINY = ("preprocessing.image_size=16", "features.epochs=1", "features.batch_size=32", "features.feature_dim=16")
 
 
 @pytest.fixture

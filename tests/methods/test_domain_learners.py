@@ -77,7 +77,7 @@ SMALL = [MmdAae(), Ddaig(width=4, blocks=1), DSam(width=16), Mmld()]
 @pytest.mark.parametrize("method", SMALL, ids=lambda method: method.info.name)
 def test_it_learns_digits_of_a_domain_it_never_saw(method, task_for, few_digits):
     # Those that learn at a lower rate need longer.
-    epochs = 16 if getattr(method, "rate", 1.0) < 1 else 8
+    epochs = 16 if getattr(method, "rate", 1.0) < 1 else 12
     task = replace(task_for(method, features__epochs=epochs), source=few_digits.without("scan"))
     trained = method.train(task)
     scan = few_digits.only("scan")

@@ -99,7 +99,7 @@ class _CountingLearner(Learner):
 
     def epoch_start(self, epoch, images):
         assert len(images) == self.task.num_images
-        assert images.batch(torch.tensor([0, 1])).shape == (2, 3, 32, 32)
+        assert images.batch(torch.tensor([0, 1])).shape == (2, 3, 16, 16)
         self.drawn += 100 * epoch
 
     def loss(self, batch):

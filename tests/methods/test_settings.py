@@ -69,8 +69,9 @@ def test_every_setting_has_a_default_and_a_range():
 def test_variants_are_runs_and_trainings_of_their_own(few_digits, tmp_path):
     names = ("ccsa", "ccsa:margin=0.5", "t3a:supports=5+ccsa")
     options = BenchOptions(
-        "digits-mini", tmp_path, preset="quick", seeds=1, targets=("scan",), device="cpu", methods=names
-    )
+        "digits-mini", tmp_path, preset="quick", seeds=1, targets=("scan",), device="cpu", methods=names,
+        settings=("preprocessing.image_size=16",),
+    )  # fmt: skip
     planner = Planner(options, few_digits)
     runs = {run.method_name: run for unit in planner.units() for run in unit.runs}
     assert tuple(runs) == names
@@ -130,8 +131,9 @@ def test_a_dotted_name_that_cannot_be_is_refused_in_words(name, words):
 
 def planned(names, few_digits, out, settings=()):
     options = BenchOptions(
-        "digits-mini", out, preset="quick", seeds=1, targets=("scan",), device="cpu", methods=names, settings=settings
-    )
+        "digits-mini", out, preset="quick", seeds=1, targets=("scan",), device="cpu", methods=names,
+        settings=("preprocessing.image_size=16", *settings),
+    )  # fmt: skip
     planner = Planner(options, few_digits)
     runs = {run.method_name: run for unit in planner.units() for run in unit.runs}
     return {name: (run, planner.stages_of(run)) for name, run in runs.items()}

@@ -12,8 +12,9 @@ from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.planning import Planner
 
 TINY = (
-    "features.epochs=2", "features.batch_size=32", "features.feature_dim=16", "manifold.epochs=60",
-    "manifold.learning_rate=0.01", "manifold.kl_weight=0.0001", "manifold.latent_dim=4", "manifold.batch_size=32",
+    "preprocessing.image_size=16", "features.epochs=2", "features.batch_size=32", "features.feature_dim=16",
+    "manifold.epochs=60", "manifold.learning_rate=0.01", "manifold.kl_weight=0.0001",
+    "manifold.latent_dim=4", "manifold.batch_size=32",
     "classifier.epochs=3", "projection.steps=12",
 )  # fmt: skip
 

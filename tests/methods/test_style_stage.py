@@ -16,6 +16,8 @@ from homefold.methods.base import ImageSet
 from homefold.methods.feature_stage import train_feature_stage
 from homefold.methods.registry import find_method
 
+HALF = "preprocessing.image_size=16"
+
 
 def test_a_benchmark_shares_stage_1_with_and_without_styles(task_for, few_digits):
     method = find_method("without-projection")
@@ -153,7 +155,7 @@ def test_answers_that_nothing_trains_are_refused_when_it_is_planned(few_digits, 
     def plan(*methods: str) -> int:
         options = BenchOptions(
             "digits-mini", tmp_path, preset="quick", seeds=1, targets=("street",), device="cpu", methods=methods,
-            settings=("features.cross_entropy_weight=0", "features.agreement_weight=1"),
+            settings=(HALF, "features.cross_entropy_weight=0", "features.agreement_weight=1"),
         )  # fmt: skip
         return sum(len(unit.runs) for unit in Planner(options, few_digits).units())
 
@@ -167,7 +169,7 @@ def test_what_is_set_for_all_methods_reaches_them_all_and_what_they_would_ignore
     def styles(*methods: str, settings: tuple[str, ...] = ()):
         options = BenchOptions(
             "digits-mini", tmp_path, preset="quick", seeds=1, targets=("street",), device="cpu",
-            methods=methods, settings=settings,
+            methods=methods, settings=(HALF, *settings),
         )  # fmt: skip
         return {run.method_name: run.config.style for unit in Planner(options, few_digits).units() for run in unit.runs}
 

@@ -28,6 +28,7 @@ from homefold.methods import (
 )
 
 SETTINGS = {
+    "preprocessing__image_size": 16,
     "features__epochs": 5,
     "features__batch_size": 32,
     "features__feature_dim": 32,

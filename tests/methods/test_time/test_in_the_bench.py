@@ -21,7 +21,13 @@ def test_all_of_them_have_a_record(few_digits, tmp_path):
         device="cpu",
         methods=METHODS,
         images_per_class=3,
-        settings=("features.epochs=1", "features.batch_size=16", "features.feature_dim=16", "classifier.epochs=2"),
+        settings=(
+            "preprocessing.image_size=16",
+            "features.epochs=1",
+            "features.batch_size=16",
+            "features.feature_dim=16",
+            "classifier.epochs=2",
+        ),
     )
     records = run_bench(options, dataset=few_digits)
     assert [(record.method, record.status, record.error) for record in records] == [

@@ -67,7 +67,7 @@ def test_ttt_takes_the_head_that_was_trained_along(finished, scan):
 
 
 def test_for_any_other_method_a_head_is_trained_as_a_stage(finished):
-    base = finished("deep-all")
+    base = finished("deep-all", features__feature_dim=64)
     method = find_method("ttt+deep-all")
     wrapped = method.wrap(base.trained, base.task)
     assert [stage.id for stage in wrapped.stages] == [*method.planned_stages(base.task.key)]
@@ -78,7 +78,7 @@ def test_for_any_other_method_a_head_is_trained_as_a_stage(finished):
 
 def test_only_parameters_that_the_feature_depends_on_are_changed(finished, scan):
     ttt, memo = finished("rotation").wrapped_by("ttt"), finished("rotation").wrapped_by("memo")
-    image = torch.rand(1, 3, 32, 32)
+    image = torch.rand(1, 3, 16, 16)
     changed = {id(parameter) for parameter in ttt.adapted(image)}
     assert changed == {id(parameter) for parameter in ttt.network.features.parameters()}
     assert len(memo.adapted(image)) == len(changed) + 2
