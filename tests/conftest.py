@@ -14,6 +14,7 @@ import torch
 from hypothesis import settings
 
 from homefold import Homefold, preset_config
+from homefold.config import replace_settings
 from homefold.data import DomainDataset, load_digits_mini
 
 torch.set_num_threads(1)
@@ -50,7 +51,9 @@ def digits(_own_cache) -> DomainDataset:
     return load_digits_mini()
 
 
-def _few(digits: DomainDataset) -> DomainDataset:
+@pytest.fixture(scope="session")
+def sharp_digits(digits: DomainDataset) -> DomainDataset:
+    """Three classes and 24 images of each in every domain: enough to learn something in seconds."""
     chosen = [
         np.flatnonzero((digits.domains == domain) & (digits.labels == label))[:24]
         for domain in range(4)
@@ -63,17 +66,10 @@ def _few(digits: DomainDataset) -> DomainDataset:
 
 
 @pytest.fixture(scope="session")
-def few_digits(digits: DomainDataset) -> DomainDataset:
-    """Three classes and 24 images of each in every domain: enough to learn something in seconds."""
-    return _few(digits)
-
-
-@pytest.fixture(scope="session")
-def half_digits(digits: DomainDataset) -> DomainDataset:
+def few_digits(sharp_digits: DomainDataset) -> DomainDataset:
     """The same at 16 px, a quarter of the work for a network; goes with `preprocessing.image_size=16`."""
-    few = _few(digits)
-    halved = few.images.reshape(-1, 16, 2, 16, 2, 3).mean(axis=(2, 4)).round().astype(np.uint8)
-    return replace(few, images=halved)
+    halved = sharp_digits.images.reshape(-1, 16, 2, 16, 2, 3).mean(axis=(2, 4)).round().astype(np.uint8)
+    return replace(sharp_digits, images=halved)
 
 
 QUICK = {
@@ -113,9 +109,15 @@ def interpreted():
 
 
 @pytest.fixture(scope="session")
-def quick_config():
+def sharp_config():
     """The small preset, smaller."""
     return preset_config("small", **{name.replace(".", "__"): value for name, value in QUICK.items()})
+
+
+@pytest.fixture(scope="session")
+def quick_config(sharp_config):
+    """The same for `few_digits`."""
+    return replace_settings(sharp_config, {"preprocessing.image_size": 16})
 
 
 @pytest.fixture(scope="session")

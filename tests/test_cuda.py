@@ -22,6 +22,17 @@ class Killed(BaseException):
     """Stands for the end of the process."""
 
 
+@pytest.fixture(scope="session")
+def few_digits(sharp_digits):
+    """At 32 px: a device has the time for it."""
+    return sharp_digits
+
+
+@pytest.fixture(scope="session")
+def quick_config(sharp_config):
+    return sharp_config
+
+
 @pytest.fixture(scope="module")
 def on_cuda(few_digits, quick_config):
     return Homefold(quick_config, device="cuda").fit(few_digits, holdout="street")

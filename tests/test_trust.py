@@ -113,7 +113,10 @@ def test_the_benchmark_records_how_many_were_trusted(few_digits, tmp_path):
     )  # fmt: skip
     options = BenchOptions(
         "digits-mini", tmp_path, preset="quick", seeds=1, targets=("street",), device="cpu", methods=methods,
-        settings=("features.epochs=2", "features.batch_size=32", "features.feature_dim=16", "classifier.epochs=3"),
+        settings=(
+            "preprocessing.image_size=16", "features.epochs=2", "features.batch_size=32", "features.feature_dim=16",
+            "classifier.epochs=3",
+        ),
         images_per_class=20,
     )  # fmt: skip
     records = run_bench(options, dataset=few_digits)

@@ -15,14 +15,14 @@ from homefold.evaluation.options import BenchOptions
 
 
 @pytest.fixture(scope="session")
-def tiny_digits(half_digits: DomainDataset) -> DomainDataset:
+def tiny_digits(few_digits: DomainDataset) -> DomainDataset:
     """Four domains × three classes × twelve images of 16 px."""
     cells = [
-        np.flatnonzero((half_digits.domains == domain) & (half_digits.labels == label))[:12]
+        np.flatnonzero((few_digits.domains == domain) & (few_digits.labels == label))[:12]
         for domain in range(4)
         for label in range(3)
     ]
-    return replace(half_digits.subset(np.concatenate(cells)), name="tiny digits")
+    return replace(few_digits.subset(np.concatenate(cells)), name="tiny digits")
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from homefold.config import preset_config
@@ -54,6 +56,7 @@ def test_weights_and_the_search_to_the_elbow():
     config = bench_config("default", "resnet18", weights="none", elbow_search=True)
     assert config.features.weights == "none"
     assert (config.projection.stop, config.projection.starts, config.projection.step) == ("elbow", 1, "normalised")
+    assert config.style == replace(preset_config("default").style, blocks=())
     paper = bench_config("paper", "resnet18", elbow_search=True).projection
     assert (paper.step, paper.steps) == ("gradient", 20_000)
 

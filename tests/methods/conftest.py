@@ -27,13 +27,6 @@ QUICK = {
 
 
 @pytest.fixture(scope="session")
-def few_digits(half_digits: DomainDataset) -> DomainDataset:
-    """In the place of those of 32 px: a quarter of the work."""
-    assert half_digits.image_size == (SIDE_PX, SIDE_PX)
-    return half_digits
-
-
-@pytest.fixture(scope="session")
 def source(few_digits: DomainDataset) -> DomainDataset:
     """Three source domains; `scan` is never seen."""
     return few_digits.without("scan")

@@ -114,7 +114,7 @@ def test_what_a_test_time_method_wraps_is_trained_under_them(name):
     [
         ("vae:projection.stepz=3", "there is no setting 'projection.stepz'; there are encoder_start"),
         ("vae:projection.steps", "'projection.steps' is no setting; write name=value"),
-        ("vae:seed=3", "seed cannot be set for vae alone; set it for all methods by --seeds"),
+        ("vae:seed=3", "seed cannot be set for vae alone; set it for all methods by --first-seed"),
         ("vae:features.backbone=digits", "set it for all methods by --backbone"),
         ("vae:features.held_out=0.2", "features.held_out cannot be set for vae alone; set it for all methods by --set"),
         ("nearest:preprocessing.normalisation=half", "preprocessing.normalisation cannot be set for nearest alone"),

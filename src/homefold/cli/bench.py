@@ -73,7 +73,7 @@ class BenchCommand:
     sources: Annotated[Names, tyro.conf.arg(metavar="DOMAIN …", help_behavior_hint="(default: all)")] = ()
     """Only what trains on exactly these domains."""
     seeds: int = 5
-    """Independent runs: trainings with the seeds 0, 1, …"""
+    """Independent runs: trainings with the seeds 0, 1, … or from --first-seed on."""
     first_seed: int = 0
     """The seed of the first run: to share a study among machines, or to add to one."""
     preset: Literal["paper", "default", "quick"] = "default"

@@ -19,7 +19,7 @@ _COMMA = re.compile(r",(?![^\[]*\])")  # a comma, but not one inside a list in b
 _NUMBERS = re.compile(r"[-+.\deE]+(/[-+.\deE]+)+")
 # What a run is identified by, or what all methods must share to be comparable.
 _DECIDED_FOR_ALL = {
-    "seed": "--seeds",
+    "seed": "--first-seed",
     "features.backbone": "--backbone",
     "features.select": "--selection",
     "preprocessing.image_size": "--set",
