@@ -15,6 +15,7 @@ from homefold.config import HomefoldConfig, config_to_dict
 from homefold.data.dataset import DomainDataset
 from homefold.device import resolve_device
 from homefold.errors import HomefoldError
+from homefold.evaluation.advice import as_settings
 from homefold.evaluation.artifacts import artifact_arrays, artifact_path, write_artifact
 from homefold.evaluation.planning import BenchData, Planner, Run, Unit, records_path
 from homefold.evaluation.protocols import source_dataset
@@ -70,7 +71,7 @@ class Executor:
         try:
             return self._finished(run, trained)
         except HomefoldError as error:
-            return failed_record(self.planner, run, str(error), self.device)
+            return failed_record(self.planner, run, as_settings(str(error)), self.device)
         except OSError:
             raise  # a full disk or a closed pipe would fail every other run too
         except Exception as error:  # a defect of one method must not end a night of runs
