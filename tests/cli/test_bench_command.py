@@ -134,14 +134,16 @@ def test_flags_of_fit_are_pointed_to_what_does_the_same_here(
 
 
 def test_the_command_knows_the_parts_of_a_configuration_and_their_short_names() -> None:
-    from homefold.cli.bench import _PARTS, _SHORT_IN_FIT, BenchCommand
+    from homefold.cli.bench import BenchCommand
+    from homefold.fit_flags import _PARTS, _SHORT
 
     parts = [item.name for item in fields(HomefoldConfig) if is_dataclass(getattr(HomefoldConfig(), item.name))]
     assert set(_PARTS) == set(parts)
-    assert not {item.name for item in fields(BenchCommand)} & {*_PARTS, *_SHORT_IN_FIT}
-    for short, setting in _SHORT_IN_FIT.items():
+    short_names = {short.replace("-", "_") for short in _SHORT}
+    assert not {item.name for item in fields(BenchCommand)} & {*_PARTS, *short_names}
+    for short, setting in _SHORT.items():
         part, name = setting.split(".")
-        assert name == short
+        assert name == short.replace("-", "_")
         assert hasattr(getattr(HomefoldConfig(), part), name)
 
 

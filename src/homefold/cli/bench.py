@@ -14,6 +14,7 @@ import tyro
 from homefold.cli.bench_board import BenchBoard, show_seconds
 from homefold.cli.output import fact_table, note, print_json, result_console, result_table, show_share
 from homefold.cli.parsing import DebugFlag, DeviceFlag, JsonFlag, Names, Switch, flatten, parse
+from homefold.fit_flags import setting_of
 from homefold.progress import RichReporter
 
 if TYPE_CHECKING:
@@ -38,16 +39,6 @@ SuiteName = Literal[
     "beta",
     "stopping",
 ]
-
-
-# Flags of `homefold fit`, by which none of this command's begins; written out because --help does not import torch.
-_PARTS = ("preprocessing", "features", "manifold", "classifier", "projection", "style")
-_SHORT_IN_FIT = {
-    "epochs": "features.epochs",
-    "batch_size": "features.batch_size",
-    "learning_rate": "features.learning_rate",
-    "image_size": "preprocessing.image_size",
-}
 
 
 @dataclass(frozen=True)
@@ -129,7 +120,7 @@ class BenchCommand:
 
 def run(arguments: Sequence[str]) -> int:
     """Plan, show the plan, do it, show the table; 1 when a run failed."""
-    if (setting := _flag_of_fit(arguments)) is not None:
+    if (setting := next(filter(None, (setting_of(str(word)) for word in arguments)), None)) is not None:
         print(f"error: homefold bench takes settings by their names: --set {setting}=VALUE …", file=sys.stderr)
         return 2
     command = parse(BenchCommand, "bench", arguments)
@@ -151,15 +142,6 @@ def run(arguments: Sequence[str]) -> int:
     else:
         _print_table(command, records)
     return 1 if any(record.status == "failed" for record in records) else 0
-
-
-def _flag_of_fit(arguments: Sequence[str]) -> str | None:
-    """The setting that a flag of `homefold fit` stands for, where one is given here."""
-    for word in arguments:
-        name = str(word).removeprefix("--").partition("=")[0].replace("-", "_")
-        if str(word).startswith("--") and (name in _SHORT_IN_FIT or name.partition(".")[0] in _PARTS):
-            return _SHORT_IN_FIT.get(name, name)
-    return None
 
 
 def _show_plan(command: BenchCommand, summary: dict[str, Any]) -> None:

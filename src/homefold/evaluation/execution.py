@@ -15,7 +15,6 @@ from homefold.config import HomefoldConfig, config_to_dict
 from homefold.data.dataset import DomainDataset
 from homefold.device import resolve_device
 from homefold.errors import HomefoldError
-from homefold.evaluation.advice import as_settings
 from homefold.evaluation.artifacts import artifact_arrays, artifact_path, write_artifact
 from homefold.evaluation.planning import BenchData, Planner, Run, Unit, records_path
 from homefold.evaluation.protocols import source_dataset
@@ -23,6 +22,7 @@ from homefold.evaluation.records import RunRecord, append_record, code_commit, h
 from homefold.evaluation.selection import Candidate, Choice, choose
 from homefold.evaluation.stage_store import StageStore
 from homefold.files import plain_json
+from homefold.fit_flags import as_settings
 from homefold.methods import Answers, ImageSet, TrainedMethod, TrainingTask
 from homefold.progress import ProgressReporter, SilentReporter
 

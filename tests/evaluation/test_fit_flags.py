@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from homefold.evaluation.advice import as_settings
 from homefold.evaluation.bench import run_bench
+from homefold.fit_flags import as_settings
 
 
 @pytest.mark.parametrize(
