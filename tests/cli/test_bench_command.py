@@ -147,6 +147,11 @@ def test_the_command_knows_the_parts_of_a_configuration_and_their_short_names() 
         assert hasattr(getattr(HomefoldConfig(), part), name)
 
 
+def test_seeds_are_counted_from_the_first_one_that_was_asked_for(homefold: Homefold, tmp_path: Path) -> None:
+    more = ("--first-seed", "3", "--methods", "without-projection", "--targets", "scan", "--json")
+    assert [record["seed"] for record in homefold(*bench(tmp_path / "runs", *more)).json["records"]] == [3]
+
+
 def test_the_command_knows_every_suite() -> None:
     from typing import get_args
 
