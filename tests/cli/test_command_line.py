@@ -19,7 +19,8 @@ from scene import Homefold
 import homefold as package
 from homefold.cli import app, bench, data, demo, evaluate, fit, info, methods, predict
 from homefold.cli.commands import Command
-from homefold.config import HomefoldConfig
+from homefold.cli.parsing import parse
+from homefold.config import HomefoldConfig, replace_settings
 from homefold.errors import DataError
 
 EVERY_OPTIONS = [
@@ -98,6 +99,36 @@ def test_every_flag_says_what_it_does(options: type) -> None:
     ]
     assert len(parser._actions) > 2
     assert silent == []
+
+
+@pytest.mark.parametrize(
+    ("words", "rate", "epochs", "below"),
+    [
+        ([], 0.5, 7, 1.5),
+        (
+            ["--manifold.learning-rate", "none", "--manifold.epochs", "None", "--projection.trust-below=none"],
+            None,
+            None,
+            None,
+        ),
+        (["--manifold.learning-rate", "2", "--manifold.epochs", "3", "--projection.trust-below", "1e-1"], 2.0, 3, 0.1),
+    ],
+)
+def test_a_number_that_may_be_none_is_spelled_as_its_description_has_it(
+    words: list[str], rate: float | None, epochs: int | None, below: float | None
+) -> None:
+    settings = {"manifold.learning_rate": 0.5, "manifold.epochs": 7, "projection.trust_below": 1.5}
+    default = fit.FitOptions("photos", Path("model"), settings=replace_settings(HomefoldConfig(), settings))
+    given = parse(fit.FitOptions, "fit", ["photos", "--out", "model", *words], default).settings
+    assert (given.manifold.learning_rate, given.manifold.epochs, given.projection.trust_below) == (rate, epochs, below)
+    assert type(given.manifold.learning_rate) is type(rate)
+
+
+@pytest.mark.parametrize("word", ["2.5", "no", ""])
+def test_a_number_that_may_be_none_is_nothing_else(homefold: Homefold, word: str) -> None:
+    ended = homefold("fit", "photos", "--out", "model", "--manifold.epochs", word)
+    assert (ended.code, ended.out) == (2, "")
+    assert "--manifold.epochs none|INT" in ended.err
 
 
 def leaves(config: Any, prefix: str = "") -> Iterator[str]:

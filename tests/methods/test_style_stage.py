@@ -13,7 +13,7 @@ from homefold.evaluation.planning import Planner
 from homefold.features.extraction import extract_views
 from homefold.features.views import fixed_views
 from homefold.methods.base import ImageSet
-from homefold.methods.feature_stage import train_feature_stage
+from homefold.methods.feature_stage import FeatureStage, train_feature_stage
 from homefold.methods.registry import find_method
 
 HALF = "preprocessing.image_size=16"
@@ -83,6 +83,17 @@ def test_the_control_of_a_styled_answer_is_the_plain_one(task_for, few_digits):
     found = styled.train(task_for(styled, features__epochs=2)).answer(images)
     assert np.array_equal(found.before.probabilities, expected.before.probabilities)
     assert not np.array_equal(found.predictions.probabilities, expected.predictions.probabilities)
+
+
+@pytest.mark.parametrize(
+    ("setting", "passes"), [("style.weight=1", 1), ("projection.blend=0.5", 2), ("projection.trust_below=1", 2)]
+)
+def test_the_time_of_an_answer_has_every_pass_that_it_takes(setting, passes, task_for, few_digits, monkeypatch):
+    of = FeatureStage.of
+    monkeypatch.setattr(FeatureStage, "of", lambda self, *asked: (of(self, *asked)[0], 1000.0))
+    method = find_method(f"nearest:style.blocks=block1,style.manifold=mean,{setting}")
+    found = method.train(task_for(method, features__epochs=1)).answer(ImageSet(few_digits.images[:30], "some"))
+    assert found.seconds // 1000 == passes
 
 
 def _configured(name: str, preset: str = "small"):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,7 +15,8 @@ import tyro
 from homefold.cli.bench_board import BenchBoard, show_seconds
 from homefold.cli.output import fact_table, note, print_json, result_console, result_table, show_share
 from homefold.cli.parsing import DebugFlag, DeviceFlag, JsonFlag, Names, Switch, flatten, parse
-from homefold.fit_flags import setting_of
+from homefold.errors import ConfigError
+from homefold.fit_flags import as_settings, setting_of
 from homefold.progress import RichReporter
 
 if TYPE_CHECKING:
@@ -128,8 +130,9 @@ def run(arguments: Sequence[str]) -> int:
     from homefold.evaluation.planning import Planner, make_plan
 
     options = command.options(shlex.join(["homefold", "bench", *map(str, arguments)]))
-    planner = Planner(options, reporter=RichReporter())
-    plan = make_plan(planner)
+    with _advice_by_settings():
+        planner = Planner(options, reporter=RichReporter())
+        plan = make_plan(planner)
     summary = plan.summary()
     if command.plan:
         _show_plan(command, summary)
@@ -142,6 +145,15 @@ def run(arguments: Sequence[str]) -> int:
     else:
         _print_table(command, records)
     return 1 if any(record.status == "failed" for record in records) else 0
+
+
+@contextmanager
+def _advice_by_settings() -> Iterator[None]:
+    """Errors in which the library names flags of `fit` name what this command takes instead."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(as_settings(str(error))) from error
 
 
 def _show_plan(command: BenchCommand, summary: dict[str, Any]) -> None:

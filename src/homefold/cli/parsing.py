@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Sequence
 from pathlib import Path
+from types import NoneType
 from typing import Annotated, TypeVar
 
 import tyro
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 __all__ = [
     "DebugFlag",
@@ -42,6 +45,24 @@ DebugFlag = Annotated[Switch, tyro.conf.arg(help="Show the whole traceback of an
 
 T = TypeVar("T")
 
+_registry = ConstructorRegistry()
+
+
+@_registry.primitive_rule
+def _number_or_none(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[float | None] | None:
+    """A number that a setting may do without is spelled as its description has it, `none`; `None` is read as well."""
+    members = set(typing.get_args(info.type))
+    number = next((kind for kind in (int, float) if members == {kind, NoneType}), None)
+    if number is None or tyro.conf.DisallowNone in info.markers:
+        return None
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=f"none|{number.__name__.upper()}",
+        instance_from_str=lambda words: None if words[0].lower() == "none" else number(words[0]),
+        is_instance=lambda value: value is None or type(value) is number,
+        str_from_instance=lambda value: ["none" if value is None else str(value)],
+    )
+
 
 def parse(options: type[T], command: str, arguments: Sequence[str], default: T | None = None) -> T:
     """Read `arguments` into an `options`; ends the process (`SystemExit`) after `--help` and after a usage error.
@@ -53,7 +74,7 @@ def parse(options: type[T], command: str, arguments: Sequence[str], default: T |
         default: values to take where a flag is not given; the dataclass's own by default.
     """
     missing = tyro.MISSING_NONPROP if default is None else default
-    return tyro.cli(options, prog=f"homefold {command}", args=list(arguments), default=missing)
+    return tyro.cli(options, prog=f"homefold {command}", args=list(arguments), default=missing, registry=_registry)
 
 
 def flatten(names: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:

@@ -151,7 +151,9 @@ class TrainedHome(TrainedMethod):
             began = time.perf_counter()
             predictions = self.model.predict(z, projected=False)
             return Answers(predictions, seconds + time.perf_counter() - began, self.model.seen(z))
-        before = self._unmoved(images, z)
+        before, plain_seconds = self._unmoved(images, z)
+        if not self.model.projection.answers_for_all:
+            seconds += plain_seconds
         self.model.off_manifold_scale(self.model.projection)  # of the model rather than of these images
         began = time.perf_counter()
         found = self._project(z)
@@ -166,11 +168,11 @@ class TrainedHome(TrainedMethod):
             self._curves(self.model.prepare(z), found),
         )
 
-    def _unmoved(self, images: ImageSet, z: torch.Tensor) -> torch.Tensor:
-        """What `z` would be had no style been moved."""
+    def _unmoved(self, images: ImageSet, z: torch.Tensor) -> tuple[torch.Tensor, float]:
+        """What `z` would be had no style been moved, and the seconds that another pass for it took."""
         if self._seen is self.features:
-            return z
-        return self.features.of(images, "feature" if self.model.head is None else "backbone", self._views)[0]
+            return z, 0.0
+        return self.features.of(images, "feature" if self.model.head is None else "backbone", self._views)
 
     def _project(self, z: torch.Tensor) -> Projection:
         if not self.method.stop_offset:

@@ -147,7 +147,7 @@ class ProjectionConfig:
         """Refuse settings that a manifold with one component for each `per` (or one for all) cannot serve."""
         if self.answer == "residuals" and per != "class":
             raise ConfigError(
-                "an answer can be read from the residuals only where every class has a manifold of its own: set "
+                "an answer can be read from the residuals only where every class has a manifold of its own: take "
                 "--manifold.per class, or --projection.answer classifier."
             )
 
