@@ -140,6 +140,8 @@ def _paper() -> HomefoldConfig:
 
 
 _PRESETS = {"default": _default, "small": _small, "paper": _paper}
+_OWN_RATES = {("default", "alexnet"): 0.003}
+"""By preset and backbone: AlexNet has no batch norm, and diverges at 0.03 already."""
 
 
 def list_presets() -> list[str]:
@@ -157,13 +159,17 @@ def preset_config(name: str = "default", **settings: Any) -> HomefoldConfig:
     Args:
         name: `default` (a pretrained ResNet-18 at 224 px), `small` (a small network from scratch at 32 px, for CPUs)
             or `paper` (the text to the letter).
-        settings: dotted names with the dots written as two underscores.
+        settings: dotted names with the dots written as two underscores. With `features__backbone="alexnet"` the preset
+            `default` has a learning rate of 0.003, unless that is given too.
 
     >>> preset_config("small", features__epochs=5).features.epochs
     5
     """
     if name not in _PRESETS:
         raise ConfigError(f"there is no preset {name!r}; choose one of {', '.join(_PRESETS)}.")
+    own_rate = _OWN_RATES.get((name, settings.get("features__backbone", "")))
+    if own_rate is not None:
+        settings = {"features__learning_rate": own_rate, **settings}
     return replace_settings(_PRESETS[name](), {key.replace("__", "."): value for key, value in settings.items()})
 
 

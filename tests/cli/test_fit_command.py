@@ -201,6 +201,22 @@ def test_the_last_preset_wins_and_an_unknown_one_is_a_usage_error(homefold: Home
     assert "'huge'" in ended.err
 
 
+@pytest.mark.parametrize(
+    ("words", "backbone", "rate"),
+    [
+        ([], "resnet18", 0.1),
+        (["--backbone", "alexnet"], "alexnet", 0.003),
+        (["--features.backbone=alexnet"], "alexnet", 0.003),
+        (["--backbone", "alexnet", "--learning-rate", "0.1"], "alexnet", 0.1),
+        (["--backbone", "alexnet", "--backbone=resnet50"], "resnet50", 0.1),
+        (["--preset", "paper", "--backbone", "alexnet"], "alexnet", 0.001),
+    ],
+)
+def test_a_backbone_brings_the_rate_that_it_needs(words: list[str], backbone: str, rate: float) -> None:
+    features = fit._parse(["x", "--out", "y", *words]).settings.features
+    assert (features.backbone, features.learning_rate) == (backbone, rate)
+
+
 def test_the_command_knows_every_preset_of_the_library() -> None:
     for preset in list_presets():
         assert fit._parse(["x", "--out", "y", "--preset", preset]).preset == preset

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from homefold.config import preset_config
+from homefold.config import preset_config, replace_settings
 from homefold.errors import ConfigError
 from homefold.evaluation.presets import bench_config
 from homefold.evaluation.suites import SUITES, find_suite
@@ -40,6 +40,21 @@ class TestPaper:
         assert (features.learning_rate, features.weight_decay, features.epochs) == (0.1, 5e-4, 200)
         assert (features.schedule, features.decay) == ("step", 0.2)
         assert [fraction * 200 for fraction in features.milestones] == [50, 100, 150]
+
+
+def test_a_network_without_batch_norm_has_a_rate_of_its_own():
+    alexnet = preset_config("default", features__backbone="alexnet")
+    assert alexnet.features.learning_rate == 0.003
+    resnet = preset_config("default")
+    changed = {"features.backbone": "resnet18", "features.learning_rate": resnet.features.learning_rate}
+    assert replace_settings(alexnet, changed) == resnet
+    for preset in ("default", "quick"):
+        assert bench_config(preset, "alexnet").features.learning_rate == 0.003
+    assert (
+        preset_config("default", features__backbone="alexnet", features__learning_rate=0.1).features.learning_rate
+        == 0.1
+    )
+    assert bench_config("paper", "alexnet").features.learning_rate == 0.001
 
 
 def test_the_default_is_the_packages_own():

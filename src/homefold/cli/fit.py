@@ -127,25 +127,27 @@ def _help_to_fit(options: FitOptions, device: torch.device) -> None:
 
 
 def _parse(arguments: Sequence[str]) -> FitOptions:
-    preset = _named_preset(arguments)
+    # They decide the other defaults, so they are looked for before all else.
+    preset = _named(arguments, "--preset")
+    preset = preset if preset in list_presets() else "default"
+    backbone = _named(arguments, "--backbone", "--features.backbone")
     default = FitOptions(
         data=tyro.MISSING,
         out=tyro.MISSING,
         preset=preset,  # type: ignore[arg-type]
-        settings=preset_config(preset),
+        settings=preset_config(preset, **({"features__backbone": backbone} if backbone else {})),
     )
     return parse(FitOptions, "fit", arguments, default)
 
 
-def _named_preset(arguments: Sequence[str]) -> str:
-    """The preset among the arguments: it decides the other defaults, so it is looked for before all else."""
-    preset = "default"
+def _named(arguments: Sequence[str], *flags: str) -> str:
+    """What the last of these flags is given; empty where none is."""
+    found = ""
     for word, following in pairwise([*arguments, ""]):
-        if word == "--preset":
-            preset = following
-        elif word.startswith("--preset="):
-            preset = word.removeprefix("--preset=")
-    return preset if preset in list_presets() else "default"
+        flag, equals, value = word.partition("=")
+        if flag in flags:
+            found = value if equals else following
+    return found
 
 
 def _source_domains(data: str, holdout: Sequence[str]) -> tuple[str, ...]:
