@@ -78,6 +78,31 @@ def test_a_file_of_records_is_reported_beside_it(homefold: Homefold, runs: Path)
     assert ended.json["out"] == str(runs / "mine-report")
 
 
+def test_parts_of_a_study_are_reported_together(homefold: Homefold, runs: Path, tmp_path: Path) -> None:
+    part = tmp_path / "another-machine.jsonl"
+    repaired, failed_again = line("gan", "scan", 0, 0.5), line("vae", "scan", 0, None, error="stopped")
+    part.write_text(line("vae", "street", 2, 0.97) + repaired + failed_again, encoding="utf-8")
+    ended = homefold("report", runs, part, "--out", tmp_path / "out", "--format", "csv", "--json")
+    assert ended.code == 0
+    assert ended.json["runs"] == [str(runs), str(part)]
+    (table,) = ended.json["tables"]
+    cells = {row["label"]: row["cells"] for row in table["rows"]}
+    assert cells["Full method, VAE"]["street"]["mean"] == pytest.approx(100 * (0.93 + 0.95 + 0.97) / 3)
+    assert cells["Full method, VAE"]["scan"]["mean"] == pytest.approx(94.0)
+    assert cells["Full method, GAN"]["scan"]["mean"] == pytest.approx(50.0)
+    assert ended.json["failed_runs"] == []
+
+
+def test_a_report_of_several_parts_is_told_where_to_lie(homefold: Homefold, runs: Path) -> None:
+    ended = homefold("report", runs, runs)
+    assert (ended.code, ended.error) == (
+        1,
+        "a report of several RUNS lies beside none of them; say where with --out FOLDER.",
+    )
+    assert homefold("report").error == "name the folder that homefold bench wrote: homefold report RUNS."
+    assert not (runs / "report").exists()
+
+
 def test_json_holds_the_paths_and_the_figures(homefold: Homefold, runs: Path, tmp_path: Path) -> None:
     ended = homefold("report", runs, "--out", tmp_path / "out", "--format", "csv", "--json")
     assert ended.code == 0

@@ -12,6 +12,7 @@ import tyro
 
 from homefold.cli.output import note, print_json, result_console, result_table
 from homefold.cli.parsing import DebugFlag, JsonFlag, OptionalPath, parse
+from homefold.errors import ConfigError
 
 __all__ = ["ReportOptions", "run"]
 
@@ -23,10 +24,11 @@ class ReportOptions:
     Example: homefold report runs --out report
     """
 
-    runs: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUNS")]
-    """The folder that homefold bench wrote, or a file of its records."""
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUNS …")]
+    """The folder that homefold bench wrote, or a file of its records; several are one study that was shared among
+    machines."""
     out: Annotated[OptionalPath, tyro.conf.arg(metavar="FOLDER")] = None
-    """The folder for the report; RUNS/report by default, for a file RECORDS-report beside it."""
+    """The folder for the report; RUNS/report by default, for a file RECORDS-report beside it. Several RUNS need one."""
     format: Literal["all", "md", "csv", "latex", "html"] = "all"
     """What to write; csv and latex are tables alone, and take no time."""
     json: JsonFlag = False
@@ -41,8 +43,12 @@ def run(arguments: Sequence[str]) -> int:
     from homefold.report.runs import read_runs
     from homefold.report.writing import FORMATS, write_report
 
-    folder = read_runs(options.runs)
-    out = options.out or _default_out(options.runs)
+    if not options.runs:
+        raise ConfigError("name the folder that homefold bench wrote: homefold report RUNS.")
+    if len(options.runs) > 1 and options.out is None:
+        raise ConfigError("a report of several RUNS lies beside none of them; say where with --out FOLDER.")
+    folder = read_runs(*options.runs)
+    out = options.out or _default_out(options.runs[0])
     formats = FORMATS if options.format == "all" else (options.format,)
     command = shlex.join(["homefold", "report", *map(str, arguments)])
     figures = bool({"md", "html"} & set(formats))
@@ -51,7 +57,7 @@ def run(arguments: Sequence[str]) -> int:
     for problem in report.problems:
         note(f"warning: {problem}; left out.")
     if options.json:
-        print_json({"runs": str(options.runs), "out": str(out), "files": files, **report.as_dict()})
+        print_json({"runs": [*map(str, options.runs)], "out": str(out), "files": files, **report.as_dict()})
     else:
         _print_summary(report.as_dict(), files)
     return 0

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import zipfile
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -164,11 +164,13 @@ class RunFolder:
         folder: where they lie.
         runs: each once, a repeated one as it ended last; a success is never replaced by a failure.
         missing: those that were planned and have no record.
+        others: where more of them lie.
     """
 
     folder: Path
     runs: tuple[Run, ...]
     missing: tuple[Run, ...] = ()
+    others: tuple[Path, ...] = ()
 
     @cached_property
     def problems(self) -> list[str]:
@@ -188,8 +190,9 @@ class RunFolder:
         return self._artifacts[run.run_id]
 
     def _read_artifact(self, run_id: str) -> Artifact | None:
-        path = self.folder / "artifacts" / f"{run_id}.npz"
-        if not path.is_file():
+        places = (folder / "artifacts" / f"{run_id}.npz" for folder in (self.folder, *self.others))
+        path = next((place for place in places if place.is_file()), None)
+        if path is None:
             return None
         try:
             return read_artifact_file(path)
@@ -198,13 +201,31 @@ class RunFolder:
             return None
 
 
-def read_runs(path: Path | str) -> RunFolder:
-    """Every run of a folder that `homefold bench` wrote, or of a file of its records.
+def read_runs(path: Path | str, *more: Path | str) -> RunFolder:
+    """Every run of a folder that `homefold bench` wrote, or of a file of its records, or of several of either.
 
     Args:
         path: a folder with `records.jsonl` and perhaps `artifacts/` and `plan.json`, or a file of records alone.
+        more: other parts of the same study, of another machine say; what they repeat counts as run later.
     """
-    path = Path(path)
+    parts = [_read_one(Path(part)) for part in (path, *more)]
+    found = _last_of_each(run for part in parts for run in part.runs)
+    missing = {run.identity: run for part in parts for run in part.missing if run.identity not in found}
+    first, *others = (part.folder for part in parts)
+    return RunFolder(first, tuple(found.values()), tuple(missing.values()), tuple(others))
+
+
+def _last_of_each(runs: Iterable[Run]) -> dict[Hashable, Run]:
+    """Each run once, by its identity: as it ended last, and a success is never replaced by a failure."""
+    found: dict[Hashable, Run] = {}
+    for run in runs:
+        before = found.get(run.identity)
+        if before is None or run.ok or not before.ok:
+            found[run.identity] = run
+    return found
+
+
+def _read_one(path: Path) -> RunFolder:
     folder = path.parent if path.is_file() else path
     records = path if path.is_file() else path / RECORDS
     if not path.exists():
@@ -213,12 +234,7 @@ def read_runs(path: Path | str) -> RunFolder:
         raise DataError(f"{path} holds a plan of {len(asked)} runs, and none of them has ended yet; come back later.")
     if not records.is_file():
         raise DataError(f"{path} holds no {RECORDS}; expected a folder that homefold bench wrote.")
-    found: dict[Hashable, Run] = {}
-    for row in _rows(records):
-        run = _run(row)
-        before = found.get(run.identity)
-        if before is None or run.ok or not before.ok:
-            found[run.identity] = run
+    found = _last_of_each(_run(row) for row in _rows(records))
     if not found:
         raise DataError(f"{records} holds no runs yet; start homefold bench again with --out {folder}.")
     planned = [_run(row, recorded=False) for row in read_plan(folder)] if records.name == RECORDS else []
