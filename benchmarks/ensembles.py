@@ -1,6 +1,6 @@
 """What more networks would give: the mean of several trainings' probabilities beside the mean of their accuracies.
 
-    homefold bench pacs --data PACS --methods vae without-projection --seeds 3 --out RUNS
+    homefold bench pacs --backbone resnet18 --data PACS --methods vae without-projection --seeds 3 --out RUNS
     python benchmarks/ensembles.py RUNS --out results/ensembles.json
 
 The runs of one method and target in a folder, which must differ by their seed alone, are taken together; where several

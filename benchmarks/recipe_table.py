@@ -85,6 +85,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args(argv)
     runs = [run for path in arguments.pairs for run in read_runs(path).runs if run.protocol == "leave-two-domains-out"]
+    if not runs:
+        raise SystemExit("there are no runs of the suite leave-two-out in these records; homefold bench makes them.")
     tables = []
     for changes in sorted({run.changes for run in runs}):
         accuracies, failed = by_case(run for run in runs if run.changes == changes)

@@ -79,12 +79,19 @@ class Outcomes:
 def outcomes_by_method(folders: Sequence[Path]) -> dict[str, Outcomes]:
     """The images of all runs together, by method; runs that did not project have none."""
     found: dict[str, list[dict[str, np.ndarray]]] = defaultdict(list)
+    protocols: set[str] = set()
     for path in folders:
         folder = read_runs(path)
         for run in folder.runs:
             artifact = folder.artifact(run)
             if artifact is None or not artifact.has(*NEEDED):
                 continue
+            protocols.add(run.protocol)
+            if len(protocols) > 1:
+                raise SystemExit(
+                    f"these runs have several protocols ({', '.join(sorted(protocols))}), and left-out sources are no "
+                    f"targets: name folders of one suite."
+                )
             labels = artifact["labels"]
             before, after = artifact["predicted_before"], artifact["predicted"]
             found[run.method].append(

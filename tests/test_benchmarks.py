@@ -11,6 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from homefold.config import config_to_dict, preset_config
 from homefold.evaluation.artifacts import artifact_path, write_artifact
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -195,6 +196,65 @@ def test_recipes_are_compared_on_the_cases_that_both_have(benchmark, tmp_path):
     assert rows["recipe 3"]["a"] == pytest.approx(10)
     assert rows["recipe 1"]["cases"] == 12
     assert rows["recipe 1"]["least"] == rows["recipe 1"]["most"] == 0
+
+
+def final_run(method, config, target, seed, accuracy):
+    names = {"dataset": "d", "protocol": "leave-one-domain-out", "selection": "source-validation", "status": "ok"}
+    run = {"method": method, "config": {**config, "seed": seed}, "target": target, "seed": seed, "accuracy": accuracy}
+    return json.dumps({**names, **run}) + "\n"
+
+
+def test_runs_of_one_method_are_one_row_whatever_they_were_called(benchmark, tmp_path):
+    plain, later = config_to_dict(preset_config("small")), config_to_dict(preset_config("small"))
+    del plain["features"]["runs"]  # A setting that did not exist yet.
+    plain["style"] |= {"blocks": [], "manifold": "vae"}
+    later["style"] |= {"blocks": [], "manifold": "mean"}
+    styled = config_to_dict(preset_config("small"))
+    old, new = tmp_path / "old.jsonl", tmp_path / "new.jsonl"
+    old.write_text(
+        "".join(final_run("vae", plain, target, seed, 0.5 + seed / 10) for target in "ab" for seed in (0, 1))
+    )
+    lines = [final_run("vae:style.blocks=[]", later, target, 2, 0.7) for target in "ab"]
+    lines += [final_run("vae", styled, target, seed, 0.9) for target in "ab" for seed in (1, 2)]
+    lines += [final_run("gan", later, "a", 0, 0.9)]
+    new.write_text("".join(lines))
+    asked = [str(old), str(new), "--against", "vae:style.blocks=[]", "--out", str(tmp_path / "r.json")]
+    benchmark("final_table").main(asked)
+    with_styles, without = result(tmp_path / "r.json")["rows"]
+    assert (with_styles["method"], with_styles["seeds"], with_styles["a"]) == ("vae", "1 2", "90.0 ± 0.0")
+    assert with_styles["difference"] == pytest.approx(25)
+    assert (without["method"], without["seeds"], without["b"]) == ("vae:style.blocks=[]", "0 1 2", "60.0 ± 10.0")
+    assert (without["mean"], without["deviation"], without["difference"]) == pytest.approx((60, 10, 0))
+
+
+@pytest.mark.parametrize(
+    ("files", "first", "rows"),
+    [
+        (
+            ("pacs", "pacs-more-seeds", "pacs-deep-all"),
+            "| PACS, ResNet-18",
+            ("deep-all", "without-projection", "vae", "vae:style.manifold=domains,projection.views=8"),
+        ),
+        (
+            ("digits-dg",),
+            "| Digits-DG, small network",
+            (
+                "deep-all",
+                "without-projection",
+                "vae:style.blocks=block1/block2,style.manifold=domains,style.weight=0.5",
+                "vae:style.blocks=block1/block2,style.manifold=domains,style.weight=0.5,projection.textures=4",
+            ),
+        ),
+    ],
+)
+def test_the_table_of_the_readme_is_that_of_the_records(benchmark, files, first, rows, tmp_path):
+    root = BENCHMARKS.parent
+    records = [str(root / "results" / "accuracy" / f"{name}.jsonl") for name in files]
+    benchmark("final_table").main([*records, "--out", str(tmp_path / "r.json")])
+    found = {row["method"]: row for row in result(tmp_path / "r.json")["rows"]}
+    (line,) = (line for line in (root / "README.md").read_text("utf-8").splitlines() if line.startswith(first))
+    shown = [cell.strip() for cell in line.strip("|").split("|")[1:5]]
+    assert shown == [f"{found[name]['mean']:.1f} ± {found[name]['deviation']:.1f}" for name in rows]
 
 
 def test_the_error_of_a_recipe_is_that_of_its_trainings(benchmark):

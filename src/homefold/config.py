@@ -200,8 +200,13 @@ def config_to_dict(config: Any) -> dict[str, Any]:
     return dataclasses.asdict(config)
 
 
-def config_from_dict(kind: type[C], values: dict[str, Any]) -> C:
+def config_from_dict(kind: type[C], values: dict[str, Any], *, within: str = "") -> C:
     """The configuration that `config_to_dict` wrote; a `ConfigError` names what does not fit.
+
+    Args:
+        kind: the dataclass.
+        values: plain JSON values.
+        within: the dotted name of the part that this is, for what is said of its settings.
 
     >>> config_from_dict(HomefoldConfig, config_to_dict(preset_config("small"))) == preset_config("small")
     True
@@ -212,12 +217,13 @@ def config_from_dict(kind: type[C], values: dict[str, Any]) -> C:
     unknown = sorted(set(values) - {item.name for item in dataclasses.fields(kind)})  # type: ignore[arg-type]
     if unknown:
         raise ConfigError(f"{kind.__name__} has no setting {', '.join(unknown)}.")
-    return kind(**{name: _read_value(hints[name], value, name) for name, value in values.items()})
+    before = f"{within}." if within else ""
+    return kind(**{name: _read_value(hints[name], value, before + name) for name, value in values.items()})
 
 
 def _read_value(hint: Any, value: Any, name: str) -> Any:
     if dataclasses.is_dataclass(hint):
-        return config_from_dict(hint, value)  # type: ignore[arg-type]
+        return config_from_dict(hint, value, within=name)  # type: ignore[arg-type]
     origin = typing.get_origin(hint)
     if origin is Literal:
         allowed = typing.get_args(hint)

@@ -28,10 +28,13 @@ def test_settings_are_read_and_checked():
     }
     changed = with_settings(CONFIG, "features.epochs=3 manifold.hidden=[8,4]")
     assert (changed.features.epochs, changed.manifold.hidden) == (3, (8, 4))
-    with pytest.raises(ConfigError, match="epochs must be of type int; got 'many'"):
+    with pytest.raises(ConfigError, match=r"^features\.epochs must be of type int; got 'many'"):
         with_settings(CONFIG, "features.epochs=many")
-    with pytest.raises(ConfigError, match=r"there is no setting 'features\.epoch'; there are backbone"):
+    with pytest.raises(ConfigError, match=r"there is no setting 'features\.epoch'; there are backbone") as told:
         with_settings(CONFIG, "features.epoch=3")
+    assert str(told.value).endswith("Did you mean features.epochs?")
+    with pytest.raises(ConfigError, match=r"^style\.manifold must be one of vae, nearest, mean, domains; got 'domain'"):
+        with_settings(CONFIG, "style.manifold=domain")
     with pytest.raises(ConfigError, match=r"'features\.epochs' is no setting"):
         parse_settings("features.epochs")
 

@@ -12,6 +12,7 @@ The manifold and the classifier keep their best epoch on held-out source feature
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -105,7 +106,9 @@ def change_settings(config: HomefoldConfig, settings: Mapping[str, Any], *, name
             place = place.get(part) if isinstance(place, dict) else None
         if not isinstance(place, dict) or last not in place:
             known = f"; there are {', '.join(place)}" if isinstance(place, dict) else ""
-            raise ConfigError(f"there is no setting {name!r}{known}.")
+            close = difflib.get_close_matches(last, place if isinstance(place, dict) else (), n=1)
+            hint = f" Did you mean {'.'.join([*parts, *close])}?" if close else ""
+            raise ConfigError(f"there is no setting {name!r}{known}.{hint}")
         if isinstance(place[last], tuple) and not isinstance(value, list):
             # As people write it: one value alone, or slashes between the words of a list.
             value = value.split("/") if isinstance(value, str) else [value]

@@ -168,7 +168,7 @@ def find_weights(name: str, weights: str) -> Path | None:
         raise ConfigError(
             f"{name} starts from ImageNet weights, and none lie in {cached.parent}. Choose: --weights torchvision to "
             f"download them once, --weights FILE for a safetensors or .pth file of yours, or --weights none to train "
-            f"from scratch (needs far more images)."
+            f"from scratch (needs far more images); or another network with --backbone."
         )
     path = Path(weights)
     if not path.is_file():
@@ -214,7 +214,8 @@ def _load_weights(model: nn.Module, state: dict[str, torch.Tensor], name: str, o
         example, first = (absent or wrong)[0], next(iter(state), None)
         raise ModelFileError(
             f"{origin} does not hold weights of {name}: {len(absent)} tensors are missing and {len(wrong)} have "
-            f"another shape (for example {example!r}); it has {len(state)} tensors, such as {first!r}."
+            f"another shape (for example {example!r}); it has {len(state)} tensors, such as {first!r}. Give a file of "
+            f"{name}, or choose the network that this one belongs to with --backbone."
         )
     model.load_state_dict(usable, strict=False)
 

@@ -1,0 +1,121 @@
+"""Final figures from records of several runs of a study, whatever each was called: what has equal settings is one row.
+
+    python benchmarks/final_table.py results/accuracy/pacs.jsonl results/accuracy/pacs-more-seeds.jsonl
+
+A method's name says what was changed from a preset, and presets change: the same method has other names before and
+after. Here runs belong together that have one kind of method and one configuration, with settings that did not exist
+yet at their defaults. A row has the name that was given last; mean ± standard deviation of the seeds, the mean over
+targets by those that all of them have, and the difference to a control on the seeds that both have.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import torch
+from measuring import print_table, surroundings, write_result
+
+from homefold.config import HomefoldConfig, config_from_dict
+from homefold.report.runs import Run, read_runs
+from homefold.style.config import StyleConfig
+
+
+@dataclass
+class Row:
+    """One method with one configuration.
+
+    Args:
+        name: that it was given last.
+        accuracies: in percent, by target and seed.
+    """
+
+    name: str
+    accuracies: dict[str, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
+
+    def seeds(self, targets: Sequence[str]) -> list[int]:
+        """Those that all targets have."""
+        return sorted(set.intersection(*(set(self.accuracies.get(target, ())) for target in targets)))
+
+    def by_seed(self, targets: Sequence[str]) -> dict[int, float]:
+        """The mean over the targets, for each seed that all of them have."""
+        return {seed: mean(self.accuracies[target][seed] for target in targets) for seed in self.seeds(targets)}
+
+
+def kind_of(method: str) -> str:
+    """A method's name without its settings.
+
+    >>> kind_of("t3a:batch_size=8+vae:projection.views=8,style.blocks=[]")
+    't3a+vae'
+    """
+    return re.sub(r":[^+]*", "", method)
+
+
+def settings_of(run: Run) -> HomefoldConfig:
+    """The configuration, but for the seed and for how styles would be moved where none are."""
+    config = config_from_dict(HomefoldConfig, run.config)
+    style = config.style if config.style.blocks else StyleConfig()
+    return replace(config, seed=0, style=style)
+
+
+def rows_of(runs: Iterable[Run]) -> list[Row]:
+    """One for each kind of method and configuration, in the order of their last names."""
+    found: dict[tuple[str, str, HomefoldConfig], Row] = {}
+    for run in runs:
+        if run.accuracy is None:
+            continue
+        key = (run.dataset, kind_of(run.method), settings_of(run))
+        row = found.setdefault(key, Row(run.method))
+        row.name = run.method
+        row.accuracies[run.target].setdefault(run.seed, 100 * run.accuracy)
+    return list(found.values())
+
+
+def table_of(rows: Sequence[Row], against: str) -> list[dict[str, Any]]:
+    """What is printed, the best mean first."""
+    targets = sorted({target for row in rows for target in row.accuracies})
+    control = next((row for row in rows if row.name == against), None)
+    table = []
+    for row in rows:
+        means = row.by_seed(targets)
+        if not means:
+            continue
+        beside = {} if control is None else control.by_seed(targets)
+        differences = [value - beside[seed] for seed, value in means.items() if seed in beside]
+        line: dict[str, Any] = {"method": row.name, "seeds": " ".join(map(str, means))}
+        for target in targets:
+            line[target] = show([row.accuracies[target][seed] for seed in means])
+        line |= {"mean": mean(means.values()), "deviation": stdev(means.values()) if len(means) > 1 else None}
+        line["difference"] = mean(differences) if differences else None
+        table.append(line)
+    return sorted(table, key=lambda line: -line["mean"])
+
+
+def show(values: Sequence[float]) -> str:
+    """Mean ± standard deviation, in words."""
+    return f"{mean(values):.1f}" + (f" ± {stdev(values):.1f}" if len(values) > 1 else "")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("records", type=Path, nargs="+", help="folders that homefold bench wrote, or files of records")
+    parser.add_argument("--against", default="without-projection", help="the method that others are compared with")
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args(argv)
+    runs = [run for path in arguments.records for run in read_runs(path).runs]
+    runs = [run for run in runs if run.protocol == "leave-one-domain-out"]
+    table = table_of(rows_of(runs), arguments.against)
+    if not table:
+        raise SystemExit("no method has a seed that finished on all targets in these leave-one-domain-out records.")
+    print_table("mean ± standard deviation over seeds, %", table)
+    write_result(arguments.out, surroundings(torch.device("cpu")), table)
+
+
+if __name__ == "__main__":
+    main()
