@@ -43,7 +43,10 @@ def resolve_device(name: str | torch.device = "auto") -> torch.device:
     except RuntimeError:
         raise ConfigError(f"there is no device {name!r}; choose auto, cpu, cuda, cuda:N or mps.") from None
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ConfigError(f"device {name} is not there: torch sees {torch.cuda.device_count()} CUDA devices.")
+        raise ConfigError(
+            f"device {name} is not there: torch sees {torch.cuda.device_count()} CUDA devices; choose "
+            "cpu, or auto for the best that there is."
+        )
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise ConfigError("device mps is not there: torch was built without it, or this is not an Apple GPU.")
     return device

@@ -11,6 +11,7 @@ import torch
 from homefold.data.splits import holdout_split
 from homefold.errors import FeatureCollapseError, TrainingDivergedError
 from homefold.features import FeatureConfig, build_feature_net, train_features
+from homefold.features.collapse import metric_advice
 from homefold.features.loss import pairwise_metric_loss, pairwise_metric_loss_bound
 
 CPU = torch.device("cpu")
@@ -157,6 +158,13 @@ def test_the_printed_network_without_a_head_dies_under_the_metric_loss_and_says_
     )
     with pytest.raises(FeatureCollapseError, match=r"head linear.*cross-entropy-weight"):
         start(printed, few_digits)
+
+
+def test_advice_on_a_collapse_leaves_out_what_is_done_already():
+    told = metric_advice(has_head=True, has_cross_entropy=True, learning_rate=0.1)
+    assert told.endswith("tell classes apart: lower --learning-rate (it was 0.1), or start from pretrained --weights.")
+    bare = metric_advice(has_head=False, has_cross_entropy=False, learning_rate=0.1)
+    assert ": use a head (--features.head linear or mlp), add --features.cross-entropy-weight 1, lower" in bare
 
 
 def test_deep_all_is_selected_by_cross_entropy(config, few_digits):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from made_up_runs import record, write_artifacts, write_runs
 
 from homefold.errors import DataError
-from homefold.report.runs import read_runs
+from homefold.report.runs import Setup, read_runs
 
 
 def test_a_record_of_nothing_but_the_least_is_read(tmp_path: Path) -> None:
@@ -75,6 +76,25 @@ def test_artifacts_come_with_their_names_and_broken_ones_are_told(tmp_path: Path
     assert cut is None
     assert absent is None
     assert [problem.split(" ")[0] for problem in folder.problems] == [broken.name]
+
+
+def test_artifacts_are_found_in_every_part_of_a_study(tmp_path: Path) -> None:
+    parts = [tmp_path / "here", tmp_path / "there"]
+    for number, part in enumerate(parts):
+        (part / "artifacts").mkdir(parents=True)
+        row = {"dataset": "d", "target": "t", "method": "vae", "accuracy": 0.5, "seed": number, "run": f"run{number}"}
+        (part / "records.jsonl").write_text(json.dumps(row) + "\n")
+        np.savez(part / "artifacts" / f"run{number}.npz", labels=np.array([number]))
+    study = read_runs(*parts)
+    found = [study.artifact(run) for run in study.runs]
+    assert [artifact is not None and int(artifact["labels"][0]) for artifact in found] == [0, 1]
+
+
+def test_the_weights_of_a_setup_are_shown_by_their_name() -> None:
+    setup = Setup("pacs", "resnet18", "default", "", "features.weights=/home/me/w.safetensors features.epochs=3")
+    assert setup.title == "pacs · resnet18 · default · features.weights=w.safetensors features.epochs=3"
+    assert setup.slug == "pacs-resnet18-default-features-weights-w-safetensors-features"
+    assert replace(setup, changes="features.weights=none").title.endswith("features.weights=none")
 
 
 def test_a_pickle_among_the_arrays_is_never_loaded(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ class BenchCommand:
     """What leave-one-source-out and oracle choose among, each a quoted list of settings."""
     set: Annotated[Names, tyro.conf.arg(metavar="NAME=VALUE …", help_behavior_hint="")] = ()
     """Settings to change, such as features.epochs=60."""
-    images_per_class: Annotated[int, tyro.conf.arg(help_behavior_hint="(default: all)")] = 0
+    images_per_class: Annotated[int, tyro.conf.arg(help_behavior_hint="(default: 0, all)")] = 0
     """Use only the first so many images of each domain and class, for trying things out."""
     plan: Switch = False
     """Only show what there would be to do."""
@@ -206,7 +206,8 @@ def _print_table(command: BenchCommand, records: list[RunRecord]) -> None:
     console.print(f"{len(records)} runs, {show_seconds(seconds)} of work, in {where}", soft_wrap=True)
     for record in records:
         if record.status == "failed":
-            note(f"failed: {record.method} on {record.target}, seed {record.seed}: {record.error}")
+            detail = f" ({detail})" if (detail := _detail(record)) else ""
+            note(f"failed: {record.method} on {record.target}{detail}, seed {record.seed}: {record.error}")
 
 
 def _detail(record: RunRecord) -> str:

@@ -9,7 +9,7 @@ import torch
 from homefold.errors import FeatureCollapseError
 from homefold.features.loss import cosine_normalise
 
-__all__ = ["GENERAL_ADVICE", "METRIC_ADVICE", "FeatureSpread", "feature_spread", "require_spread"]
+__all__ = ["GENERAL_ADVICE", "FeatureSpread", "feature_spread", "metric_advice", "require_spread"]
 
 _SMALLEST_NORM = 1e-4
 _SMALLEST_DEVIATION = 1e-4
@@ -55,18 +55,27 @@ def feature_spread(z: torch.Tensor, labels: torch.Tensor) -> FeatureSpread:
     )
 
 
-METRIC_ADVICE = (
-    "L_A needs features of both signs and a start that can tell classes apart: use a head (--features.head linear or "
-    "mlp), add --features.cross-entropy-weight 1, lower --learning-rate, or start from pretrained --weights."
-)
-"""What to do where L_A is trained."""
 GENERAL_ADVICE = (
     "Lower --learning-rate, or the weights and rates of the method's own (homefold methods NAME lists them)."
 )
 """What to do in the training of any other method."""
 
 
-def require_spread(spread: FeatureSpread, epoch: int, advice: str = METRIC_ADVICE) -> None:
+def metric_advice(*, has_head: bool, has_cross_entropy: bool, learning_rate: float) -> str:
+    """What to do where L_A is trained, but for what is done already.
+
+    Args:
+        has_head: whether there are layers between backbone and feature.
+        has_cross_entropy: whether cross entropy trains along.
+        learning_rate: as it was.
+    """
+    steps = [] if has_head else ["use a head (--features.head linear or mlp)"]
+    steps += [] if has_cross_entropy else ["add --features.cross-entropy-weight 1"]
+    steps += [f"lower --learning-rate (it was {learning_rate})", "or start from pretrained --weights"]
+    return f"L_A needs features of both signs and a start that can tell classes apart: {', '.join(steps)}."
+
+
+def require_spread(spread: FeatureSpread, epoch: int, advice: str) -> None:
     """Stop with a sentence when the features of the held-out images have become one point.
 
     Args:

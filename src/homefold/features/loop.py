@@ -21,7 +21,7 @@ from homefold.device import autocast, resolve_precision
 from homefold.errors import ConfigError, TrainingDivergedError
 from homefold.features.averaging import WeightAverage, average_is_due
 from homefold.features.batches import ImageStore
-from homefold.features.collapse import METRIC_ADVICE, FeatureSpread, feature_spread, require_spread
+from homefold.features.collapse import FeatureSpread, feature_spread, metric_advice, require_spread
 from homefold.features.config import FeatureConfig
 from homefold.features.gradient_step import GradientStep, require_even_parts, worth_compiling
 from homefold.features.sampling import epoch_batches
@@ -120,8 +120,6 @@ class TrainingRun(ABC):
 
     net: nn.Module
     objective: nn.Module
-    collapse_advice = METRIC_ADVICE
-    """What a person is told to do when all features became one."""
     shares_batches = False
     """Whether the losses of several processes, each on its part of a batch, add up to the loss of the batch."""
 
@@ -385,6 +383,15 @@ class TrainingRun(ABC):
                 for chunk in self.held_out_indices.split(self.config.batch_size)
             ]
         return torch.cat([z for z, _ in parts]), torch.cat([scores for _, scores in parts])
+
+    @property
+    def collapse_advice(self) -> str:
+        """What a person is told to do when all features became one."""
+        return metric_advice(
+            has_head=self.config.head != "none",
+            has_cross_entropy=self.config.cross_entropy_weight > 0,
+            learning_rate=self.config.learning_rate,
+        )
 
     def _validate(self, checkpoint: Path | None) -> float:
         """The criterion on the held-out images; ends the run when their features have collapsed."""

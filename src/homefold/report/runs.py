@@ -133,7 +133,8 @@ class Setup:
         """In words: with the changes from the preset, and how models were selected where it is not the usual way."""
         usual = self.selection in ("", USUAL_SELECTION)
         chosen = "selected on the target (oracle)" if self.oracle else "" if usual else f"selection {self.selection}"
-        return " · ".join(part for part in (self.dataset, self.backbone, self.preset, self.changes, chosen) if part)
+        names = (self.dataset, self.backbone, self.preset, self._short_changes, chosen)
+        return " · ".join(part for part in names if part)
 
     @property
     def slug(self) -> str:
@@ -144,7 +145,12 @@ class Setup:
     def distinctions(self) -> tuple[str, ...]:
         """What tells it from the usual setup of the same preset, short enough for names of files."""
         chosen = "" if self.selection == USUAL_SELECTION else "oracle" if self.oracle else self.selection
-        return tuple(part for part in (slug(self.changes)[:40].strip("-"), chosen) if part)
+        return tuple(part for part in (slug(self._short_changes)[:40].strip("-"), chosen) if part)
+
+    @property
+    def _short_changes(self) -> str:
+        """The changes with the file of the weights by its name: where it lay says nothing to a reader."""
+        return re.sub(r"(features\.weights=)\S*/", r"\1", self.changes)
 
 
 def slug(*parts: str) -> str:
