@@ -273,6 +273,9 @@ def test_a_recipe_that_nobody_ran_gets_a_sentence(benchmark, tmp_path):
     (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(item) + "\n" for item in pairs_of(1)))
     with pytest.raises(SystemExit, match="--against"):
         benchmark("recipe_table").main([str(tmp_path / "pairs.jsonl"), "--against", "recipe 9"])
+    (tmp_path / "targets.jsonl").write_text(json.dumps(study_line(1, "a")) + "\n")
+    with pytest.raises(SystemExit, match="no runs of the suite leave-two-out"):
+        benchmark("recipe_table").main([str(tmp_path / "targets.jsonl"), "--against", "recipe 1"])
 
 
 def test_where_it_helps_counts_what_was_corrected_and_spoiled(benchmark, tmp_path):
@@ -305,6 +308,11 @@ def test_where_it_helps_counts_what_was_corrected_and_spoiled(benchmark, tmp_pat
     assert [rows["trusted below off-manifold", "1"][name] for name in counts] == [3, 2, 1, 1]
     assert rows["trusted below off-manifold", "1"]["gain"] == pytest.approx(0)
     assert rows["trusted below confidence", "0.7"]["gain"] == pytest.approx(40)
+    # Of left-out sources the same model says something else than of targets.
+    with (tmp_path / "records.jsonl").open("a") as file:
+        file.write(json.dumps({**line, "protocol": "leave-two-domains-out"}) + "\n")
+    with pytest.raises(SystemExit, match=r"several protocols \(.*leave-two-domains-out.*name folders of one suite"):
+        benchmark("where_it_helps").main([str(tmp_path)])
 
 
 def test_without_answers_of_a_projection_it_says_what_is_needed(benchmark, tmp_path):
