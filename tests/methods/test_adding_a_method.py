@@ -31,7 +31,7 @@ def mixup(tmp_path, monkeypatch):
 
 
 def test_the_example_is_short():
-    assert len([line for line in EXAMPLE.splitlines() if line.strip()]) <= 34
+    assert len([line for line in EXAMPLE.splitlines() if line.strip()]) <= 32
 
 
 def test_the_example_runs_in_the_benchmark_as_it_is_shown(mixup, few_digits, monkeypatch, tmp_path):
