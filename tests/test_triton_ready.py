@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import sysconfig
 
 import pytest
@@ -24,6 +27,7 @@ def machine(monkeypatch, tmp_path):
     monkeypatch.setattr(triton_ready.shutil, "which", lambda name: "/usr/bin/gcc" if name == "gcc" else None)
     (tmp_path / "Python.h").touch()
     monkeypatch.setattr(sysconfig, "get_paths", lambda scheme: {"include": str(tmp_path)})
+    monkeypatch.setattr(triton_ready, "_why_no_build", lambda: "")
     why_no_triton.cache_clear()
     yield monkeypatch
     why_no_triton.cache_clear()
@@ -81,3 +85,78 @@ def test_without_a_compiler_nothing_is_compiled_unless_asked_for(machine):
     assert not gradient_step.worth_compiling("auto", CUDA, 20_000)
     assert gradient_step.worth_compiling("on", CUDA, 1)
     assert "C compiler" in fused.why_not_fused(torch.nn.Linear(2, 2), ProjectionConfig(), CUDA)
+
+
+def _failing(failure: Exception):
+    def build_and_run():
+        raise failure
+
+    return build_and_run
+
+
+@pytest.fixture
+def gpu(machine):
+    """The machine has a GPU, as far as torch says, and the first kernel is a function of the test's."""
+    trial_kernel = pytest.importorskip("homefold.trial_kernel", reason="needs Triton")
+    machine.undo()
+    machine.setattr(torch.cuda, "is_available", lambda: True)
+    return lambda build: machine.setattr(trial_kernel, "build_and_run", build)
+
+
+def test_a_first_kernel_is_built(gpu):
+    built = []
+    gpu(lambda: built.append(1))
+    assert triton_ready._why_no_build() == ""
+    assert built == [1]
+
+
+def test_why_it_cannot_be_built_is_said_in_a_line(gpu):
+    gpu(_failing(OSError("no room left\nin the folder")))
+    assert triton_ready._why_no_build() == "Triton cannot build a kernel here (OSError: no room left)"
+
+
+def test_a_full_device_is_no_fault_of_triton(gpu):
+    gpu(_failing(torch.OutOfMemoryError("full")))
+    with pytest.raises(torch.OutOfMemoryError):
+        triton_ready._why_no_build()
+
+
+_WITHOUT_KERNELS = """
+import torch
+from homefold.manifold.base import mlp
+from homefold.projection import ProjectionConfig
+from homefold.projection.engines import ENGINES, choose_engine
+from homefold.projection.fused import why_not_fused
+from homefold.style.model import kernel_fits
+
+device = torch.device("cuda")
+decode = mlp(32, 128, 128, 256).to(device).requires_grad_(False)
+targets, starts = torch.randn(40, 256, device=device), torch.randn(40, 2, 32, device=device)
+config = ProjectionConfig(steps=10)
+why = why_not_fused(decode, config, device)
+assert why.startswith("Triton cannot build a kernel here ("), why
+assert choose_engine(decode, config, device) == "compiled"
+with torch.no_grad():
+    found = ENGINES["compiled"](decode, targets, starts, config)
+    expected = ENGINES["batched"](decode, targets, starts, config)
+torch.testing.assert_close(found.after, expected.after, atol=5e-3, rtol=0)
+assert not kernel_fits(torch.ones(2, 8, 4, 4, device=device).to(memory_format=torch.channels_last))
+"""
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("fault", ["compiler", "folder"])
+def test_where_a_build_fails_kernels_are_done_without(fault, tmp_path):
+    (tmp_path / "file").touch()
+    faults = {
+        "compiler": {"CC": "false", "TRITON_CACHE_DIR": str(tmp_path / "cache")},
+        "folder": {"TRITON_CACHE_DIR": str(tmp_path / "file" / "cache")},
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_KERNELS],
+        env={**os.environ, **faults[fault]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
