@@ -236,6 +236,11 @@ def test_runs_of_one_method_are_one_row_whatever_they_were_called(benchmark, tmp
             ("deep-all", "without-projection", "vae", "vae:style.manifold=domains,projection.views=8"),
         ),
         (
+            ("pacs-batch-512",),
+            "| … batch of 512",
+            (None, "without-projection", "vae", "vae:style.manifold=domains,projection.views=8"),
+        ),
+        (
             ("digits-dg",),
             "| Digits-DG, small network",
             (
@@ -254,7 +259,30 @@ def test_the_table_of_the_readme_is_that_of_the_records(benchmark, files, first,
     found = {row["method"]: row for row in result(tmp_path / "r.json")["rows"]}
     (line,) = (line for line in (root / "README.md").read_text("utf-8").splitlines() if line.startswith(first))
     shown = [cell.strip() for cell in line.strip("|").split("|")[1:5]]
-    assert shown == [f"{found[name]['mean']:.1f} ± {found[name]['deviation']:.1f}" for name in rows]
+    figures = {name: f"{row['mean']:.1f} ± {row['deviation']:.1f}" for name, row in found.items()}
+    assert shown == ["–" if name is None else figures[name] for name in rows]
+
+
+def test_what_the_readme_says_of_one_source_is_in_the_records():
+    root = BENCHMARKS.parent
+    lines = (root / "results" / "accuracy" / "pacs-single-source.jsonl").read_text("utf-8").splitlines()
+    by_seed: dict[str, dict[int, list[float]]] = {}
+    from_sketch: dict[str, list[float]] = {}
+    for run in map(json.loads, lines):
+        by_seed.setdefault(run["method"], {}).setdefault(run["seed"], []).append(100 * run["accuracy"])
+        if run["facts"]["sources"] == ["sketch"]:
+            from_sketch.setdefault(run["method"], []).append(100 * run["accuracy"])
+    means = {method: [np.mean(values) for values in seeds.values()] for method, seeds in by_seed.items()}
+    figures = {method: f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f}" for method, values in means.items()}
+    here = f"(here {np.mean(from_sketch['deep-all']):.1f}, {np.mean(from_sketch['vae']):.1f})"
+    (line,) = (
+        line
+        for line in (root / "README.md").read_text("utf-8").splitlines()
+        if line.startswith("| PACS, from one domain")
+    )
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert cells[1:4] == [figures[method] for method in ("deep-all", "without-projection", "vae")]
+    assert cells[5].endswith(here)
 
 
 def test_the_error_of_a_recipe_is_that_of_its_trainings(benchmark):
