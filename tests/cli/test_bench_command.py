@@ -18,6 +18,7 @@ from homefold.cli.bench_board import BenchBoard
 from homefold.config import HomefoldConfig
 from homefold.evaluation.records import read_records
 from homefold.evaluation.suites import SUITES
+from homefold.methods import registry
 
 QUICK = [
     "--preset", "quick", "--device", "cpu", "--seeds", "1", "--images-per-class", "6",
@@ -234,3 +235,28 @@ def test_the_time_left_counts_each_methods_own_time() -> None:
     board.on_run(runs[0], FakeRecord("slow", 100.0))  # type: ignore[arg-type]
     board.on_run(runs[1], FakeRecord("fast", 2.0))  # type: ignore[arg-type]
     assert board.seconds_left() == 100 + 2 + 51
+
+
+def test_a_method_of_ones_own_comes_from_a_file(homefold: Homefold, tmp_path: Path) -> None:
+    lines = [
+        "from dataclasses import replace",
+        "from homefold.methods import HomeMethod, find_method, register_method",
+        "info = find_method('without-projection').info",
+        "register_method(HomeMethod(replace(info, name='mine', summary='Does as I say.'), manifold=None))",
+    ]
+    (tmp_path / "mine.py").write_text("\n".join(lines))
+    plugin = ("--plugin", str(tmp_path / "mine.py"))
+    assert homefold(*bench(tmp_path / "runs", "--methods", "mine", "--plan")).code == 1
+    try:
+        ended = homefold("methods", *plugin)
+        assert "Does as I say." in " ".join(ended.out.split())
+        ended = homefold(*bench(tmp_path / "runs", "--methods", "mine", "--targets", "street", *plugin, "--json"))
+        assert ended.code == 0, ended.err
+        (record,) = json.loads(ended.out)["records"]
+        assert (record["method"], record["status"]) == ("mine", "finished")
+        assert "--plugin" in record["command"]
+    finally:
+        registry._methods.pop("mine", None)
+    ended = homefold(*bench(tmp_path / "runs", "--plan", "--plugin", str(tmp_path / "other.py")))
+    assert ended.code == 1
+    assert "--plugin takes a Python file" in ended.err

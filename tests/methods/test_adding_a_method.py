@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import sys
@@ -15,6 +14,7 @@ from homefold.evaluation.bench import run_bench
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.planning import Planner, make_plan
 from homefold.methods import find_method, registry
+from homefold.methods.origin import load_plugin
 
 PAGE = (Path(__file__).parents[2] / "docs" / "adding-a-method.md").read_text(encoding="utf-8")
 EXAMPLE, BENCH = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -23,11 +23,11 @@ TINY = ("preprocessing.image_size=16", "features.epochs=1", "features.batch_size
 
 @pytest.fixture
 def mixup(tmp_path, monkeypatch):
-    (tmp_path / "mixup_example.py").write_text(EXAMPLE, encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    importlib.import_module("mixup_example")
+    (tmp_path / "mixup.py").write_text(EXAMPLE, encoding="utf-8")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    plugin = load_plugin(tmp_path / "mixup.py")
     yield find_method("mixup")
-    del registry._methods["mixup"], sys.modules["mixup_example"]
+    del registry._methods["mixup"], sys.modules[plugin.__name__]
 
 
 def test_the_example_is_short():

@@ -14,7 +14,7 @@ import tyro
 
 from homefold.cli.bench_board import BenchBoard, show_seconds
 from homefold.cli.output import fact_table, note, print_json, result_console, result_table, show_share
-from homefold.cli.parsing import DebugFlag, DeviceFlag, JsonFlag, Names, Switch, flatten, parse
+from homefold.cli.parsing import DebugFlag, DeviceFlag, JsonFlag, Names, PluginFlag, Switch, flatten, parse
 from homefold.errors import ConfigError
 from homefold.fit_flags import as_settings, setting_of
 from homefold.progress import RichReporter
@@ -89,6 +89,7 @@ class BenchCommand:
     """Settings to change, such as features.epochs=60."""
     images_per_class: Annotated[int, tyro.conf.arg(help_behavior_hint="(default: 0, all)")] = 0
     """Use only the first so many images of each domain and class, for trying things out."""
+    plugin: PluginFlag = ()
     plan: Switch = False
     """Only show what there would be to do."""
     json: JsonFlag = False
@@ -116,6 +117,7 @@ class BenchCommand:
             candidates=flatten(self.candidates),
             settings=flatten(self.set),
             images_per_class=self.images_per_class,
+            plugins=tuple(map(Path, flatten(self.plugin))),
             command=command,
         )
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import tyro
 
 from homefold.cli.output import print_json, result_console, result_table
-from homefold.cli.parsing import DebugFlag, JsonFlag, parse
+from homefold.cli.parsing import DebugFlag, JsonFlag, PluginFlag, flatten, parse
 from homefold.errors import ConfigError
 
 __all__ = ["MethodsOptions", "run"]
@@ -29,6 +29,7 @@ class MethodsOptions:
 
     name: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]", help_behavior_hint="")] = ()
     """Describe this method: its equation, its settings with their defaults, and where to look for better ones."""
+    plugin: PluginFlag = ()
     json: JsonFlag = False
     debug: DebugFlag = False
 
@@ -38,6 +39,10 @@ def run(arguments: Sequence[str]) -> int:
     options = parse(MethodsOptions, "methods", arguments)
     if len(options.name) > 1:
         raise ConfigError(f"homefold methods describes one method at a time; got {', '.join(options.name)}.")
+    for plugin in flatten(options.plugin):
+        from homefold.methods.origin import load_plugin
+
+        load_plugin(plugin)
     if options.name:
         return _describe(options.name[0], options.json)
     from homefold.methods import list_methods, wrapped_by_default  # imports torch, which --help does not need

@@ -18,6 +18,7 @@ __all__ = [
     "Names",
     "OptionalFloat",
     "OptionalPath",
+    "PluginFlag",
     "SkipBadFlag",
     "Switch",
     "flatten",
@@ -40,6 +41,14 @@ DeviceFlag = Annotated[
 JsonFlag = Annotated[Switch, tyro.conf.arg(help="Print JSON on standard output, and nothing else there.")]
 SkipBadFlag = Annotated[
     Switch, tyro.conf.arg(help="Leave out images that cannot be read, name and count them, and go on.")
+]
+PluginFlag = Annotated[
+    Names,
+    tyro.conf.arg(
+        metavar="FILE.py …",
+        help_behavior_hint="",
+        help="Python files to run first, which register methods of your own (docs/adding-a-method.md).",
+    ),
 ]
 DebugFlag = Annotated[Switch, tyro.conf.arg(help="Show the whole traceback of an error.")]
 

@@ -14,6 +14,7 @@ import torch
 
 from homefold.data.dataset import DomainDataset
 from homefold.device import resolve_device
+from homefold.errors import ConfigError
 from homefold.evaluation.execution import Executor, failed_record
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.plan_file import write_plan
@@ -145,6 +146,11 @@ def _work(
     planner = Planner(options, dataset)
     unit = planner.units()[place]
     left = Unit(tuple(run for run in unit.runs if run.id in ids))
+    if len(left.runs) < len(ids):
+        raise ConfigError(
+            "what these runs are made of (images, weights, a plugin) changed after the benchmark was started; start it "
+            "again."
+        )
     for _, record in Executor(planner).do_unit(left):
         connection.send(record)
 

@@ -32,6 +32,7 @@ class BenchOptions:
         candidates: settings for the rules that choose among several, `name=value …` each.
         settings: changes to the configuration, `name=value` each.
         images_per_class: use only so many images of each domain and class; 0 for all.
+        plugins: Python files to import first, which register methods or datasets.
         command: the command line that asks for it, as it was typed; empty from Python. Stands in every record.
     """
 
@@ -52,6 +53,7 @@ class BenchOptions:
     candidates: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     images_per_class: int = 0
+    plugins: tuple[Path, ...] = ()
     command: str = ""
 
     def __post_init__(self) -> None:

@@ -24,6 +24,7 @@ from homefold.evaluation.stage_store import StageId, StageStore
 from homefold.evaluation.suites import Suite, Variation, find_suite
 from homefold.features import build_backbone
 from homefold.methods import Method, TaskKey, find_method
+from homefold.methods.origin import code_key, load_plugin
 from homefold.progress import ProgressReporter
 
 __all__ = ["BenchData", "Plan", "Planner", "Run", "Unit", "finished_runs", "make_plan", "records_path"]
@@ -206,6 +207,8 @@ class Planner:
     ) -> None:
         self.options, self.suite, self._given, self._reporter = options, find_suite(options.suite), dataset, reporter
         self._data: dict[int, BenchData] = {}
+        for plugin in options.plugins:
+            load_plugin(plugin)
         self.methods = {name: find_method(name) for name in options.methods or self.suite.methods}
         self.backbones = options.backbones or self.suite.backbones_for(options.preset)
         self._configs = {name: self._config(name) for name in self.backbones}
@@ -305,7 +308,7 @@ class Planner:
         configured = replace_settings(method.configure(own, self.options.preset), dict(variation.settings))
         candidates = candidates_for(configured, self.options.selection, self.options.candidates)
         data = self.data(config)
-        identity = {
+        identity: dict[str, Any] = {
             "suite": self.suite.name,
             "dataset": data.dataset.name,
             "protocol": self.suite.protocol.name,
@@ -319,6 +322,8 @@ class Planner:
             "preset": self.options.preset,
             "configs": [[candidate.settings, config_to_dict(candidate.config)] for candidate in candidates],
         }
+        if code := code_key(method):
+            identity["code"] = code
         return Run(
             digest(identity), name, method, variation, candidates, backbone, config.seed, split, target, configured
         )

@@ -23,6 +23,7 @@ from homefold.methods.learner_stage import (
     require_plain,
     train_learner_stage,
 )
+from homefold.methods.origin import code_key
 from homefold.methods.trained_classifier import TrainedClassifier
 
 __all__ = ["LearnerMethod", "SearchRange", "TrainedLearner", "tunable"]
@@ -118,7 +119,7 @@ class LearnerMethod(Method):
         return TrainedLearner(task, train_learner_stage(task, self._recipe()))
 
     def _recipe(self) -> LearnerRecipe:
-        return LearnerRecipe(self.info.name, self.settings(), self.learner)
+        return LearnerRecipe(self.info.name, self.settings(), self.learner, code_key(self))
 
 
 class TrainedLearner(TrainedClassifier):

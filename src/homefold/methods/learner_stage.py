@@ -52,11 +52,13 @@ class LearnerRecipe:
         name: of the method.
         settings: its own hyper-parameters, as plain values.
         build: makes the learner from a network and the size of things.
+        code: stands for its code where that is not this package's.
     """
 
     name: str
     settings: dict[str, Any]
     build: Callable[[FeatureNet, LearningTask], Learner]
+    code: str = ""
 
 
 def learner_id(key: TaskKey, recipe: LearnerRecipe) -> StageId:
@@ -70,6 +72,7 @@ def learner_id(key: TaskKey, recipe: LearnerRecipe) -> StageId:
         preprocessing=asdict(config.preprocessing),
         features=decisive_settings(config.features),
         seed=config.seed,
+        **({"code": recipe.code} if recipe.code else {}),
     )
     if not key.adapt:
         return base
