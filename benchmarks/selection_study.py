@@ -27,15 +27,8 @@ from scipy.stats import spearmanr
 
 from homefold.report.runs import Run, read_runs
 
-_SHOWN = (
-    "target",
-    "selection",
-    "recipes",
-    "rank_correlation",
-    "accuracy_of_chosen",
-    "accuracy_of_best",
-    "mean_accuracy",
-)
+_SHOWN = ("target", "selection", "recipes", "rank_correlation")
+_SHOWN_IN_PERCENT = ("accuracy_of_chosen", "accuracy_of_best", "mean_accuracy")
 
 Scores = dict[str, dict[str, dict[str, float]]]
 """By what the runs have in common (see `under`), by target and by recipe."""
@@ -146,13 +139,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
     for setting in dict.fromkeys(row["under"] for row in rows):
         told = [row for row in rows if row["under"] == setting]
-        print_table(setting, [{name: row[name] for name in _SHOWN} for row in told])
+        print_table(setting, [_shown(row) for row in told])
         for row in told:
             print(f"{row['target']}, by {row['selection']}: {row['chosen']}; the best would have been {row['best']}")
     if all(row["selection"] != "leave-one-source-out" for row in rows):
         print("Left-out sources say nothing: no two recipes stand in both records under the same settings and seed.")
     facts = surroundings(torch.device("cpu"))
     write_result(arguments.out, facts, rows, accuracy=truth, scores=scores)
+
+
+def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What is printed of a row: accuracies in percent, where the file has shares."""
+    plain = {name: row[name] for name in _SHOWN}
+    return plain | {f"{name}, %": 100 * row[name] for name in _SHOWN_IN_PERCENT}
 
 
 if __name__ == "__main__":
