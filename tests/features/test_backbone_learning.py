@@ -156,7 +156,7 @@ def test_the_distance_to_the_start_and_its_gradient():
 
 def test_two_pulled_steps_are_those_written_out(config, few_digits):
     """Plain gradient descent by hand: the backbone with the pull alone, the head with weight decay alone."""
-    pull, decay, rate = 3.0, 0.5, 0.01
+    pull, decay, rate = 30.0, 0.5, 0.01
     settings = {
         "epochs": 2,
         "batch_size": len(few_digits),
@@ -182,12 +182,22 @@ def test_two_pulled_steps_are_those_written_out(config, few_digits):
             for name, value, gradient in zip(names, values, gradients, strict=True):
                 own = pull * (value - first[name]) if name.startswith("backbone") else decay * value
                 value -= rate * (gradient + own)
-    trained = build_feature_net(config, few_digits.image_size, normalisation="half", seed=0, pretrained=True)
-    pulled = replace(config, pretrained_pull=pull)
-    report = train_features(pulled, trained, few_digits, everything, everything, seed=0, device=CPU).report
-    assert [entry["loss"] for entry in report.history] == pytest.approx(losses, rel=1e-4)
-    for name, value in net.named_parameters():
-        torch.testing.assert_close(trained.get_parameter(name), value, rtol=1e-4, atol=1e-6)
+    expected = {name: value.detach() - first[name] for name, value in net.named_parameters()}
+
+    def off(config):
+        """How far each parameter ended from where it should, as a share of its way; and the losses on the way."""
+        trained = build_feature_net(config, few_digits.image_size, normalisation="half", seed=0, pretrained=True)
+        report = train_features(config, trained, few_digits, everything, everything, seed=0, device=CPU).report
+        moved = {name: trained.get_parameter(name).detach() - first[name] for name in expected}
+        # Single weights may differ by more: the images come in another order, and sums round accordingly.
+        shares = {name: float((moved[name] - way).norm() / way.norm()) for name, way in expected.items()}
+        return shares, [entry["loss"] for entry in report.history]
+
+    shares, seen = off(replace(config, pretrained_pull=pull))
+    assert seen == pytest.approx(losses, rel=1e-4)
+    assert max(shares.values()) < 5e-3
+    without, _ = off(config)
+    assert min(share for name, share in without.items() if name.startswith("backbone")) > 5e-2
 
 
 def test_the_pull_resumes_to_the_same_bytes(config, few_digits, tmp_path):

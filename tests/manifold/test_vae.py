@@ -151,15 +151,18 @@ class Recorder:
 def test_it_keeps_the_epoch_that_reconstructs_held_out_features_best(
     features: tuple[torch.Tensor, torch.Tensor],
 ) -> None:
-    recorder = Recorder()
     # a constant, far too high rate makes the loss jump up and down
     config = dataclasses.replace(QUICK, epochs=12, schedule="constant", learning_rate=0.05)
-    model = fit_manifold(config, *features, seed=0, reporter=recorder)
-    seen = [facts["held_out"] for facts in recorder.facts]
-    assert recorder.total == len(seen) == 12
-    assert model.report.best_epoch == seen.index(min(seen)) + 1
-    assert model.report.reconstruction == pytest.approx(min(seen), rel=1e-5)
-    assert min(seen) < seen[-1]
+    last_was_best = []
+    for seed in range(6):
+        recorder = Recorder()
+        model = fit_manifold(config, *features, seed=seed, reporter=recorder)
+        seen = [facts["held_out"] for facts in recorder.facts]
+        assert recorder.total == len(seen) == 12
+        assert model.report.best_epoch == seen.index(min(seen)) + 1
+        assert model.report.reconstruction == pytest.approx(min(seen), rel=1e-5)
+        last_was_best.append(min(seen) == seen[-1])
+    assert not all(last_was_best)
 
 
 def test_too_large_a_kl_weight_collapses_and_the_refusal_names_the_setting(
