@@ -242,7 +242,7 @@ def test_runs_of_one_method_are_one_row_whatever_they_were_called(benchmark, tmp
         ),
         (
             ("digits-dg",),
-            "| Digits-DG, small network",
+            "| Digits-DG, four-block network",
             (
                 "deep-all",
                 "without-projection",
