@@ -285,6 +285,14 @@ def test_what_the_readme_says_of_one_source_is_in_the_records():
     assert cells[5].endswith(here)
 
 
+def test_the_study_of_selection_prints_percent(benchmark):
+    row = dict.fromkeys(("target", "selection", "recipes", "rank_correlation"), 0)
+    row |= {"accuracy_of_chosen": 0.75, "accuracy_of_best": 0.8, "mean_accuracy": 0.7}
+    shown = benchmark("selection_study")._shown(row)
+    assert shown["accuracy_of_chosen, %"] == pytest.approx(75)
+    assert shown["mean_accuracy, %"] == pytest.approx(70)
+
+
 def test_the_error_of_a_recipe_is_that_of_its_trainings(benchmark):
     table = benchmark("recipe_table")
     base = {(("a", "b"), target, seed): 50.0 for target in "cd" for seed in range(3)}

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -27,47 +28,47 @@ def machine(monkeypatch, tmp_path):
     monkeypatch.setattr(triton_ready.shutil, "which", lambda name: "/usr/bin/gcc" if name == "gcc" else None)
     (tmp_path / "Python.h").touch()
     monkeypatch.setattr(sysconfig, "get_paths", lambda scheme: {"include": str(tmp_path)})
-    monkeypatch.setattr(triton_ready, "_why_no_build", lambda: "")
+    monkeypatch.setattr(triton_ready, "_why_no_build", lambda device: "")
     why_no_triton.cache_clear()
     yield monkeypatch
     why_no_triton.cache_clear()
 
 
 def test_nothing_is_missing(machine):
-    assert why_no_triton() == ""
+    assert why_no_triton(CUDA) == ""
 
 
 def test_the_package_is_missing(machine):
     machine.setattr(triton_ready, "find_spec", lambda name: None)
-    assert why_no_triton() == "Triton is not installed"
+    assert why_no_triton(CUDA) == "Triton is not installed"
 
 
 def test_the_compiler_is_missing(machine):
     machine.setattr(triton_ready.shutil, "which", lambda name: None)
-    assert "install gcc or clang" in why_no_triton()
+    assert "install gcc or clang" in why_no_triton(CUDA)
 
 
 def test_a_compiler_may_be_named(machine):
     machine.setattr(triton_ready.shutil, "which", lambda name: name if name == "/opt/cc" else None)
     machine.setenv("CC", "/opt/cc")
-    assert why_no_triton() == ""
+    assert why_no_triton(CUDA) == ""
 
 
 @pytest.mark.parametrize("named", ["", "/opt/none", "ccache gcc"])
 def test_a_named_compiler_must_be_there(machine, named):
     machine.setenv("CC", named)
-    assert f"{named!r} is no program" in why_no_triton()
+    assert f"{named!r} is no program" in why_no_triton(CUDA)
 
 
 def test_the_headers_are_missing(machine, tmp_path):
     (tmp_path / "Python.h").unlink()
-    assert f"{tmp_path} has none; install them (Debian and Ubuntu: python3." in why_no_triton()
+    assert f"{tmp_path} has none; install them (Debian and Ubuntu: python3." in why_no_triton(CUDA)
 
 
 def test_windows_brings_its_own(machine):
     machine.setattr(triton_ready.shutil, "which", lambda name: None)
     machine.setattr(triton_ready.sys, "platform", "win32")
-    assert why_no_triton() == ""
+    assert why_no_triton(CUDA) == ""
 
 
 def test_debians_own_scheme_is_not_asked(machine, tmp_path):
@@ -75,7 +76,7 @@ def test_debians_own_scheme_is_not_asked(machine, tmp_path):
     machine.setattr(
         sysconfig, "get_paths", lambda scheme: {"include": str(tmp_path) if scheme == "posix_prefix" else ""}
     )
-    assert why_no_triton() == ""
+    assert why_no_triton(CUDA) == ""
 
 
 def test_without_a_compiler_nothing_is_compiled_unless_asked_for(machine):
@@ -100,25 +101,34 @@ def gpu(machine):
     trial_kernel = pytest.importorskip("homefold.trial_kernel", reason="needs Triton")
     machine.undo()
     machine.setattr(torch.cuda, "is_available", lambda: True)
+    machine.setattr(torch.cuda, "device", nullcontext)
     return lambda build: machine.setattr(trial_kernel, "build_and_run", build)
+
+
+@pytest.mark.parametrize("platform", ["linux", "win32"])
+def test_where_nothing_is_missing_the_first_kernel_decides_on_each_device(machine, platform):
+    machine.setattr(triton_ready.sys, "platform", platform)
+    machine.setattr(triton_ready, "_why_no_build", lambda device: f"not on {device}")
+    assert why_no_triton(torch.device("cuda:0")) == "not on cuda:0"
+    assert why_no_triton(torch.device("cuda:1")) == "not on cuda:1"
 
 
 def test_a_first_kernel_is_built(gpu):
     built = []
     gpu(lambda: built.append(1))
-    assert triton_ready._why_no_build() == ""
+    assert triton_ready._why_no_build(CUDA) == ""
     assert built == [1]
 
 
 def test_why_it_cannot_be_built_is_said_in_a_line(gpu):
     gpu(_failing(OSError("no room left\nin the folder")))
-    assert triton_ready._why_no_build() == "Triton cannot build a kernel here (OSError: no room left)"
+    assert triton_ready._why_no_build(CUDA) == "Triton cannot build a kernel here (OSError: no room left)"
 
 
 def test_a_full_device_is_no_fault_of_triton(gpu):
     gpu(_failing(torch.OutOfMemoryError("full")))
     with pytest.raises(torch.OutOfMemoryError):
-        triton_ready._why_no_build()
+        triton_ready._why_no_build(CUDA)
 
 
 _WITHOUT_KERNELS = """

@@ -16,8 +16,8 @@ __all__ = ["why_no_triton"]
 
 
 @cache
-def why_no_triton() -> str:
-    """What is missing for kernels, and how to get it; empty where nothing is.
+def why_no_triton(device: torch.device) -> str:
+    """What is missing for kernels on a CUDA device, and how to get it; empty where nothing is.
 
     What is known to be missing is named without importing Triton. Where nothing is, and there is a GPU, a first kernel
     is built, since a build can fail for more than can be foreseen.
@@ -26,7 +26,7 @@ def why_no_triton() -> str:
         return "Triton is not installed"
     if sys.platform == "win32":
         # Its build for Windows brings a compiler along.
-        return _why_no_build()
+        return _why_no_build(device)
     named = os.environ.get("CC")
     if named is not None and not shutil.which(named):
         return f"Triton would call the C compiler that the environment variable CC names, and {named!r} is no program"
@@ -38,16 +38,17 @@ def why_no_triton() -> str:
     if not (headers / "Python.h").exists():
         package = f"python{sys.version_info.major}.{sys.version_info.minor}-dev"
         return f"Triton needs Python's headers, and {headers} has none; install them (Debian and Ubuntu: {package})"
-    return _why_no_build()
+    return _why_no_build(device)
 
 
-def _why_no_build() -> str:
+def _why_no_build(device: torch.device) -> str:
     if not torch.cuda.is_available():
         return ""
     try:
         from homefold.trial_kernel import build_and_run
 
-        build_and_run()
+        with torch.cuda.device(device):
+            build_and_run()
     except torch.OutOfMemoryError:
         # The device is full, and that is for whoever needs it to say.
         raise

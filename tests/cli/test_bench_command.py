@@ -259,4 +259,4 @@ def test_a_method_of_ones_own_comes_from_a_file(homefold: Homefold, tmp_path: Pa
         registry._methods.pop("mine", None)
     ended = homefold(*bench(tmp_path / "runs", "--plan", "--plugin", str(tmp_path / "other.py")))
     assert ended.code == 1
-    assert "--plugin takes a Python file" in ended.err
+    assert "there is no file" in ended.err

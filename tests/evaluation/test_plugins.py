@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -12,31 +14,41 @@ from homefold.config import preset_config
 from homefold.errors import ConfigError
 from homefold.evaluation import bench
 from homefold.evaluation.bench import run_bench
+from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.planning import Planner, make_plan
-from homefold.methods import find_method, list_methods, registry
+from homefold.methods import find_method, list_methods, origin, registry
 from homefold.methods.base import TaskKey
 from homefold.methods.origin import code_key, load_plugin
+from homefold.report.runs import read_runs
 
 PAGE = (Path(__file__).parents[2] / "docs" / "adding-a-method.md").read_text(encoding="utf-8")
 MIXUP = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
 
 
+NAMES = ("deep-all", "mixup")
+
+
+def do_nothing(*arguments: object) -> None:
+    """Stands in for a worker whose plan no longer has the runs it was sent for."""
+
+
 @pytest.fixture(autouse=True)
 def forget():
     """What plugins of a test registered and imported is gone after it."""
-    methods, wrappers, path = dict(registry._methods), dict(registry._wrappers), list(sys.path)
+    kept = [(known, dict(known)) for known in (registry._methods, registry._wrappers, registry._origins)]
+    path = list(sys.path)
     yield
     forget_plugins()
-    registry._methods.clear()
-    registry._methods.update(methods)
-    registry._wrappers.clear()
-    registry._wrappers.update(wrappers)
+    for known, before in kept:
+        known.clear()
+        known.update(before)
     sys.path[:] = path
 
 
 def forget_plugins() -> None:
-    for name in [name for name in sys.modules if name.startswith("homefold_plugin_")]:
+    for name in [name for name in sys.modules if name.startswith(("homefold_plugin_", "beside_"))]:
         del sys.modules[name]
+    origin._plugins.clear()
     registry._methods.pop("mixup", None)
 
 
@@ -66,7 +78,7 @@ def test_a_plugin_may_import_what_lies_beside_it(tmp_path):
     (tmp_path / "beside_the_plugin.py").write_text("VALUE = 7\n")
     (tmp_path / "plugin.py").write_text("from beside_the_plugin import VALUE\n")
     assert load_plugin(tmp_path / "plugin.py").VALUE == 7
-    del sys.modules["beside_the_plugin"]
+    assert sys.path[-1] == str(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +87,11 @@ def test_a_plugin_may_import_what_lies_beside_it(tmp_path):
         ("x = 1\nraise ValueError('no')\n", "failed in line 2: ValueError: no"),
         ("def f(:\n", "failed: SyntaxError"),
         ("from homefold.methods import *\nregister_method(DeepAllMethod())\n", "called 'deep-all' is registered"),
+        (
+            "import sys\nsys.exit('needs more')\n",
+            r"ended the program in line 2 \(needs more\); put .* under if __name__",
+        ),
+        ("from .other import x\n", "relative import.*by its plain name"),
     ],
 )
 def test_a_plugin_that_fails_is_named_with_the_line(tmp_path, text, words):
@@ -87,11 +104,53 @@ def test_a_plugin_that_fails_is_named_with_the_line(tmp_path, text, words):
     assert load_plugin(path).VALUE == 1
 
 
-@pytest.mark.parametrize("name", ["missing.py", "", "notes.txt"])
-def test_what_is_no_python_file_is_refused(tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("missing.py", "there is no file .*missing.py"),
+        ("", "does not end in .py"),
+        ("notes.txt", "does not end in .py"),
+    ],
+)
+def test_what_is_no_python_file_is_refused(tmp_path, name, words):
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(ConfigError, match="takes a Python file"):
+    with pytest.raises(ConfigError, match=words):
         load_plugin(tmp_path / name)
+
+
+def test_what_a_plugin_prints_does_not_stand_among_the_answers(tmp_path, capsys):
+    (tmp_path / "loud.py").write_text("print('hello')\n")
+    load_plugin(tmp_path / "loud.py")
+    assert capsys.readouterr() == ("", "hello\n")
+
+
+def test_a_home_folder_and_a_link_are_followed(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "text").write_text("VALUE = 3\n")
+    (tmp_path / "link.py").symlink_to(tmp_path / "text")
+    assert load_plugin("~/link.py").VALUE == 3
+
+
+def test_a_file_that_was_imported_otherwise_is_not_run_again(mixup, tmp_path):
+    (tmp_path / "beside_mixup.py").write_text(MIXUP, encoding="utf-8")
+    sys.path.append(str(tmp_path))
+    module = importlib.import_module("beside_mixup")
+    assert load_plugin(tmp_path / "beside_mixup.py") is module
+
+
+def test_a_plugin_may_import_another_one(mixup, tmp_path):
+    path = mixup()
+    (tmp_path / "beside_all.py").write_text("from mixup import Mixup\nHALF = Mixup(strength=0.25)\n")
+    try:
+        assert load_plugin(tmp_path / "beside_all.py").HALF.strength == 0.25
+    finally:
+        del sys.modules["mixup"]
+    assert load_plugin(path).Mixup().strength == 0.5
+
+
+def test_plugins_are_several():
+    with pytest.raises(ConfigError, match=r"several files, \('mixup.py',\) for one"):
+        BenchOptions("digits-mini", Path("runs"), plugins="mixup.py")
 
 
 def test_the_packages_own_methods_have_no_key_of_their_code():
@@ -115,6 +174,60 @@ def test_what_does_not_change_the_code_does_not_change_the_key(mixup, change):
     plain = code_key(find_method("mixup"))
     mixup(**change)
     assert code_key(find_method("mixup")) == plain != ""
+
+
+def test_the_branch_that_an_import_takes_counts(mixup):
+    keys = []
+    for value in (1, 2):
+        mixup(more=f"\nif __name__ == '__main__':\n    VALUE = 0\nelse:\n    VALUE = {value}\n")
+        keys.append(code_key(find_method("mixup")))
+    assert keys[0] != keys[1]
+
+
+def test_a_base_class_of_another_file_counts(mixup, tmp_path):
+    keys = []
+    for value in (0.1, 0.2):
+        (tmp_path / "beside_base.py").write_text(MIXUP.replace("register_method(Mixup())", f"VALUE = {value}"))
+        lines = [
+            "from __future__ import annotations",
+            "from dataclasses import dataclass",
+            "from beside_base import Mixup",
+            "from homefold.methods import register_method",
+            "@dataclass(frozen=True)",
+            "class Mine(Mixup):",
+            "    weight: float = 1.0",
+            "register_method(Mine())",
+        ]
+        (tmp_path / "mine.py").write_text("\n".join(lines))
+        forget_plugins()
+        load_plugin(tmp_path / "mine.py")
+        keys.append(code_key(find_method("mixup")))
+    assert keys[0] != keys[1]
+    assert len(set(keys[0].split("-")) & set(keys[1].split("-"))) == 1
+
+
+def test_a_class_without_a_file_is_new_each_time():
+    keys = []
+    for _ in range(2):
+        module = ModuleType("beside_nothing")
+        sys.modules["beside_nothing"] = module
+        exec(MIXUP, module.__dict__)
+        keys.append(code_key(find_method("mixup")))
+        assert code_key(find_method("mixup")) == keys[-1] != ""
+        del registry._methods["mixup"]
+    assert keys[0] != keys[1]
+
+
+def test_the_key_is_that_of_the_code_that_runs_not_of_the_file_by_now(mixup, tiny, tiny_digits):
+    path = mixup()
+    options = tiny(methods=("mixup",), plugins=(path,))
+    plain = code_key(find_method("mixup"))
+    path.write_text(MIXUP.replace("1 - self", "2 - self"), encoding="utf-8")
+    assert code_key(find_method("mixup")) == plain
+    with pytest.raises(ConfigError, match="changed since this process loaded it; start Python again"):
+        Planner(options, tiny_digits)
+    path.write_text(MIXUP + "\n# a comment\n", encoding="utf-8")
+    assert len(make_plan(Planner(options, tiny_digits)).remaining) == 1
 
 
 def test_the_key_changes_with_the_code_wherever_the_method_is_wrapped(mixup):
@@ -146,14 +259,39 @@ def test_stages_of_the_packages_own_learners_are_found_as_before(mixup):
     assert find_method("mixup").planned_stages(key)[0].identity["code"] == code_key(find_method("mixup"))
 
 
-def test_several_processes_know_the_plugin_too(mixup, tiny, tiny_digits):
-    options = tiny(methods=("mixup",), plugins=(mixup(),), jobs=2)
-    (record,) = run_bench(options, dataset=tiny_digits)
+def test_several_processes_run_the_plugin_as_it_was_planned(mixup, tiny, tiny_digits):
+    path = mixup()
+    options = tiny(methods=("mixup",), plugins=(path,), jobs=2)
+    planner = Planner(options, tiny_digits)
+    plan = make_plan(planner)
+    path.write_text("raise RuntimeError('edited since')\n")
+    (record,) = run_bench(options, dataset=tiny_digits, plan=plan, planner=planner)
     assert (record.status, record.error, record.method) == ("finished", "", "mixup")
+    assert record.facts["code"] == code_key(find_method("mixup"))
 
 
-def test_a_worker_that_finds_other_runs_than_it_was_sent_for_says_so(tiny, tiny_digits, monkeypatch):
-    monkeypatch.setattr(bench.signal, "signal", lambda *arguments: None)
-    monkeypatch.setattr(bench.torch, "set_num_threads", lambda count: None)
-    with pytest.raises(ConfigError, match="changed after the benchmark was started"):
-        bench._work(None, tiny(methods=("deep-all",)), tiny_digits, 0, frozenset({"another"}))
+def test_runs_that_a_worker_does_not_find_any_more_have_that_reason(tiny, tiny_digits, monkeypatch):
+    monkeypatch.setattr(bench, "_work", do_nothing)
+    (record,) = run_bench(tiny(methods=("deep-all",), jobs=2), dataset=tiny_digits)
+    assert record.status == "failed"
+    assert "changed after the benchmark was started; start it again" in record.error
+
+
+def test_a_report_shows_the_newest_code_alone(mixup, tiny, tiny_digits):
+    def bench_of(change: str, seeds: int) -> None:
+        path = mixup("1 - self.settings.strength", change)
+        run_bench(tiny(methods=("deep-all", "mixup"), plugins=(path,), seeds=seeds), dataset=tiny_digits)
+
+    def reported() -> dict[str, list[int]]:
+        folder = read_runs(tiny().out)
+        found = {name: [run.seed for run in folder.runs if run.method == name and run.ok] for name in NAMES}
+        return found | {"failed": [run.seed for run in folder.runs if run.failed]}
+
+    bench_of("1 - self.settings.strength", 2)
+    assert reported() == {"deep-all": [0, 1], "mixup": [0, 1], "failed": []}
+    bench_of("1 - 0.9 * self.settings.strength", 1)
+    assert reported() == {"deep-all": [0, 1], "mixup": [0], "failed": []}
+    bench_of("1 / 0 - self.settings.strength", 1)
+    assert reported() == {"deep-all": [0, 1], "mixup": [], "failed": [0]}
+    bench_of("1 - self.settings.strength", 2)
+    assert reported() == {"deep-all": [0, 1], "mixup": [0, 1], "failed": []}

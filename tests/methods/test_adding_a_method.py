@@ -13,7 +13,7 @@ import torch
 from homefold.evaluation.bench import run_bench
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.planning import Planner, make_plan
-from homefold.methods import find_method, registry
+from homefold.methods import find_method, origin, registry
 from homefold.methods.origin import load_plugin
 
 PAGE = (Path(__file__).parents[2] / "docs" / "adding-a-method.md").read_text(encoding="utf-8")
@@ -28,6 +28,7 @@ def mixup(tmp_path, monkeypatch):
     plugin = load_plugin(tmp_path / "mixup.py")
     yield find_method("mixup")
     del registry._methods["mixup"], sys.modules[plugin.__name__]
+    origin._plugins.clear()
 
 
 def test_the_example_is_short():

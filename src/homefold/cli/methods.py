@@ -40,7 +40,7 @@ def run(arguments: Sequence[str]) -> int:
     if len(options.name) > 1:
         raise ConfigError(f"homefold methods describes one method at a time; got {', '.join(options.name)}.")
     for plugin in flatten(options.plugin):
-        from homefold.methods.origin import load_plugin
+        from homefold.methods.origin import load_plugin  # imports torch, which --help does not need
 
         load_plugin(plugin)
     if options.name:

@@ -6,20 +6,22 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 
 import torch
 
 from homefold.data.dataset import DomainDataset
 from homefold.device import resolve_device
-from homefold.errors import ConfigError
 from homefold.evaluation.execution import Executor, failed_record
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.plan_file import write_plan
 from homefold.evaluation.planning import Plan, Planner, Run, Unit, finished_runs, make_plan, records_path
 from homefold.evaluation.records import RunRecord, append_record
+from homefold.methods.origin import load_plugin, plugin_sources
 from homefold.progress import ProgressReporter
 
 __all__ = ["Watcher", "run_bench"]
@@ -95,7 +97,8 @@ class _Crew:
     def _start(self, unit: Unit) -> tuple[Connection, BaseProcess]:
         ours, theirs = self.context.Pipe(duplex=False)
         place = self.places[self.first[unit.runs[0].id]]
-        arguments = (theirs, self.planner.options, self.dataset, place, frozenset(run.id for run in unit.runs))
+        ids = frozenset(run.id for run in unit.runs)
+        arguments = (theirs, self.planner.options, self.dataset, place, ids, plugin_sources())
         process = self.context.Process(target=_work, args=arguments, name=unit.runs[0].title)
         process.start()
         theirs.close()
@@ -129,6 +132,11 @@ class _Crew:
 
 
 def _how_it_ended(code: int | None) -> str:
+    if code == 0:
+        return (
+            "what it is made of (images, weights, the code of a method of your own) changed after the benchmark was "
+            "started; start it again."
+        )
     if code is not None and code < 0:
         name = signal.Signals(-code).name
         hint = "; perhaps memory ran out: give fewer --jobs" if name == "SIGKILL" else ""
@@ -137,20 +145,25 @@ def _how_it_ended(code: int | None) -> str:
 
 
 def _work(
-    connection: Connection, options: BenchOptions, dataset: DomainDataset | None, place: int, ids: frozenset[str]
+    connection: Connection,
+    options: BenchOptions,
+    dataset: DomainDataset | None,
+    place: int,
+    ids: frozenset[str],
+    plugins: Mapping[Path, bytes],
 ) -> None:
-    """Do the runs with these ids of the unit at `place`, in a process of its own; tell each record."""
+    """Do the runs with these ids of the unit at `place`, in a process of its own; tell each record.
+
+    Plugins are those that the runs were planned with, whatever their files hold by now.
+    """
     _end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C and ends us
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // options.jobs))
-    planner = Planner(options, dataset)
+    for plugin in options.plugins:
+        load_plugin(plugin, plugins.get(plugin.expanduser().resolve()))
+    planner = Planner(replace(options, plugins=()), dataset)
     unit = planner.units()[place]
     left = Unit(tuple(run for run in unit.runs if run.id in ids))
-    if len(left.runs) < len(ids):
-        raise ConfigError(
-            "what these runs are made of (images, weights, a plugin) changed after the benchmark was started; start it "
-            "again."
-        )
     for _, record in Executor(planner).do_unit(left):
         connection.send(record)
 

@@ -23,7 +23,7 @@ from homefold.evaluation.selection import Candidate, Choice, choose
 from homefold.evaluation.stage_store import StageStore
 from homefold.files import plain_json
 from homefold.fit_flags import as_settings
-from homefold.methods import Answers, ImageSet, TrainedMethod, TrainingTask
+from homefold.methods import Answers, ImageSet, TrainedMethod, TrainingTask, code_key
 from homefold.progress import ProgressReporter, SilentReporter
 
 __all__ = ["Executor", "failed_record"]
@@ -196,6 +196,8 @@ def _common_facts(planner: Planner, run: Run) -> dict[str, Any]:
     }
     if planner.options.images_per_class:
         facts["images_per_class"] = planner.options.images_per_class
+    if code := code_key(run.method):
+        facts["code"] = code
     return facts
 
 

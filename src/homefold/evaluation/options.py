@@ -32,7 +32,7 @@ class BenchOptions:
         candidates: settings for the rules that choose among several, `name=value …` each.
         settings: changes to the configuration, `name=value` each.
         images_per_class: use only so many images of each domain and class; 0 for all.
-        plugins: Python files to import first, which register methods or datasets.
+        plugins: Python files to import first, which register methods.
         command: the command line that asks for it, as it was typed; empty from Python. Stands in every record.
     """
 
@@ -57,6 +57,8 @@ class BenchOptions:
     command: str = ""
 
     def __post_init__(self) -> None:
+        if isinstance(self.plugins, str | Path):
+            raise ConfigError(f"plugins takes several files, ({str(self.plugins)!r},) for one.")
         for name in ("seeds", "jobs"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")

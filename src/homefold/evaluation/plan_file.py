@@ -26,8 +26,10 @@ def plan_path(out: Path | str) -> Path:
 
 def planned_run(planner: Planner, run: Run) -> dict[str, Any]:
     """What is known of a run before it is done, under the names that its record will have."""
+    from homefold.methods import code_key  # imports torch, which reading a plan does not need
+
     options = planner.options
-    values = {
+    values: dict[str, Any] = {
         "run": run.id,
         "suite": planner.suite.name,
         "dataset": planner.data(run.config).dataset.name,
@@ -42,6 +44,8 @@ def planned_run(planner: Planner, run: Run) -> dict[str, Any]:
         "command": options.command,
         "facts": {"split": run.split.name, **run.split.facts, **run.target.facts, **run.variation.facts},
     }
+    if code := code_key(run.method):
+        values["facts"]["code"] = code
     plain: dict[str, Any] = plain_json(values)
     return plain
 
@@ -74,8 +78,11 @@ def write_plan(planner: Planner, plan: Plan) -> None:
         with locked(descriptor):
             before = {run["run"]: run for run in read_plan(planner.options.out)}
             asked = {run.id: planned_run(planner, run) for run in plan.runs}
-            merged = {**before, **{name: run for name, run in asked.items() if name not in before}}
-            if merged != before:
+            # What was asked for last stands last where code may change: a report tells from it which code counts.
+            again = {name: run for name, run in before.items() if name in asked and "code" in run["facts"]}
+            kept = {name: run for name, run in before.items() if name not in again}
+            merged = {**kept, **{name: run for name, run in asked.items() if name not in kept}}
+            if list(merged.items()) != list(before.items()):
                 write_json(path, {"format": _FORMAT, "runs": list(merged.values())})
     finally:
         os.close(descriptor)

@@ -23,8 +23,8 @@ from homefold.evaluation.selection import Candidate, candidates_for, select_epoc
 from homefold.evaluation.stage_store import StageId, StageStore
 from homefold.evaluation.suites import Suite, Variation, find_suite
 from homefold.features import build_backbone
-from homefold.methods import Method, TaskKey, find_method
-from homefold.methods.origin import code_key, load_plugin
+from homefold.methods import Method, TaskKey, code_key, find_method
+from homefold.methods.origin import load_plugin
 from homefold.progress import ProgressReporter
 
 __all__ = ["BenchData", "Plan", "Planner", "Run", "Unit", "finished_runs", "make_plan", "records_path"]

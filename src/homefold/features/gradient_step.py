@@ -33,7 +33,7 @@ def worth_compiling(setting: Compile, device: torch.device, steps: int) -> bool:
     if device.type == "cuda" and torch.are_deterministic_algorithms_enabled():
         return False
     pays = device.type == "cuda" and steps >= _STEPS_WORTH_COMPILING
-    return setting == "on" or (setting == "auto" and pays and not why_no_triton())
+    return setting == "on" or (setting == "auto" and pays and not why_no_triton(device))
 
 
 class GradientStep:

@@ -15,6 +15,7 @@ from homefold.methods.deep_all import DeepAll, DeepAllMethod, deep_all_config
 from homefold.methods.home import HomeMethod
 from homefold.methods.learner import Batch, Learner, LearningTask, ParameterGroup, TrainingImages, reverse_gradient
 from homefold.methods.learner_method import LearnerMethod, TrainedLearner, tunable
+from homefold.methods.origin import code_key
 from homefold.methods.registry import (
     find_method,
     list_methods,
@@ -43,6 +44,7 @@ __all__ = [
     "TrainedMethod",
     "TrainingImages",
     "TrainingTask",
+    "code_key",
     "deep_all_config",
     "find_method",
     "list_methods",

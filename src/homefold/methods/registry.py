@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from homefold.errors import ConfigError
 from homefold.methods.base import Method, MethodInfo, TestTimeMethod
@@ -21,6 +22,7 @@ from homefold.methods.memo import Memo
 from homefold.methods.mmd_aae import MmdAae
 from homefold.methods.mmld import Mmld
 from homefold.methods.one_nn import OneNearestNeighbour
+from homefold.methods.origin import Origin, remember_code
 from homefold.methods.rotation import Rotation
 from homefold.methods.rsc import RSC
 from homefold.methods.settings import with_settings
@@ -42,11 +44,12 @@ class _Wrapper:
 
 _methods: dict[str, Method] = {}
 _wrappers: dict[str, _Wrapper] = {}
+_origins: dict[str, Origin | None] = {}
 
 
 def register_method(method: Method) -> None:
-    """Make a method known by its name; a name can be taken once."""
-    _claim(method.info.name)
+    """Make a method known by its name; a name can be taken once, but for the same class of the same file again."""
+    _claim(method.info.name, type(method))
     _methods[method.info.name] = method
 
 
@@ -60,13 +63,15 @@ def register_test_time_method(
         wrap: the test-time method on top of the one it is given.
         default: name of a method that is registered already.
     """
-    _claim(name)
+    _claim(name, wrap)
     _wrappers[name] = _Wrapper(wrap, default)
 
 
-def _claim(name: str) -> None:
-    if name in _methods or name in _wrappers:
-        raise ValueError(f"a method called {name!r} is registered already")
+def _claim(name: str, by: Any) -> None:
+    origin = remember_code(by)
+    if (name in _methods or name in _wrappers) and (origin is None or origin != _origins[name]):
+        raise ValueError(f"a method called {name!r} is registered already; give yours another name")
+    _origins[name] = origin
     if "+" in name:
         raise ValueError(f"{name!r} has a plus in it, which joins a test-time method and the method it wraps")
     if ":" in name:
@@ -114,7 +119,9 @@ def _unknown(name: str) -> ConfigError:
     known = [*_methods, *_wrappers]
     close = difflib.get_close_matches(name, known, n=1)
     hint = f" Did you mean {close[0]}?" if close else ""
-    return ConfigError(f"there is no method {name!r}; choose among {', '.join(known)}.{hint}")
+    return ConfigError(
+        f"there is no method {name!r}; choose among {', '.join(known)}, or bring your own by --plugin FILE.py.{hint}"
+    )
 
 
 def list_methods() -> tuple[MethodInfo, ...]:

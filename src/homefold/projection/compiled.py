@@ -47,7 +47,7 @@ def _recorded(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, conf
     def record() -> TensorSearch:
         return TensorSearch(
             decode, n * s, config, starts, latent_dim=k, feature_dim=targets.shape[1],
-            compile=not why_no_triton(),
+            compile=not why_no_triton(starts.device),
         )  # fmt: skip
 
     if not isinstance(decode, nn.Module):

@@ -31,7 +31,7 @@ def why_not_fused(decode: Decoder, config: ProjectionConfig, device: torch.devic
     """Why the kernel cannot run this search of this decoder on this device; empty where it can."""
     if device.type != "cuda":
         return f"it needs a CUDA device, and this is {device}"
-    return why_no_triton() or why_not_on_chip(decode, config, _shared_bytes(device))
+    return why_no_triton(device) or why_not_on_chip(decode, config, _shared_bytes(device))
 
 
 @cache

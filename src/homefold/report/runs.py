@@ -98,6 +98,11 @@ class Run:
         return "oracle" in self.selection.lower()
 
     @property
+    def code(self) -> str:
+        """Stands for the code of a method that is not the package's; empty for the package's own."""
+        return str(self.facts.get("code", ""))
+
+    @property
     def identity(self) -> Hashable:
         """What tells it from every other run; a repetition has the same."""
         settings = tuple(str(self.facts.get(name)) for name in SETTINGS)
@@ -215,7 +220,7 @@ def read_runs(path: Path | str, *more: Path | str) -> RunFolder:
         more: other parts of the same study, of another machine say; what they repeat counts as run later.
     """
     parts = [_read_one(Path(part)) for part in (path, *more)]
-    found = _last_of_each(run for part in parts for run in part.runs)
+    found = _last_of_each(_of_the_last_code([run for part in parts for run in part.runs]))
     missing = {run.identity: run for part in parts for run in part.missing if run.identity not in found}
     first, *others = (part.folder for part in parts)
     return RunFolder(first, tuple(found.values()), tuple(missing.values()), tuple(others))
@@ -231,6 +236,17 @@ def _last_of_each(runs: Iterable[Run]) -> dict[Hashable, Run]:
     return found
 
 
+def _of_the_last_code(runs: Sequence[Run], asked: Sequence[Run] = ()) -> list[Run]:
+    """Without those of an older version of a method that is not the package's: no figure of it stands for a newer one.
+
+    Args:
+        runs: in the order in which they ended.
+        asked: in the order in which they were asked for, where that is known: its last word counts.
+    """
+    last = {run.method: run.code for run in (*runs, *asked)}
+    return [run for run in runs if run.code == last[run.method]]
+
+
 def _read_one(path: Path) -> RunFolder:
     folder = path.parent if path.is_file() else path
     records = path if path.is_file() else path / RECORDS
@@ -240,11 +256,12 @@ def _read_one(path: Path) -> RunFolder:
         raise DataError(f"{path} holds a plan of {len(asked)} runs, and none of them has ended yet; come back later.")
     if not records.is_file():
         raise DataError(f"{path} holds no {RECORDS}; expected a folder that homefold bench wrote.")
-    found = _last_of_each(_run(row) for row in _rows(records))
-    if not found:
-        raise DataError(f"{records} holds no runs yet; start homefold bench again with --out {folder}.")
     planned = [_run(row, recorded=False) for row in read_plan(folder)] if records.name == RECORDS else []
-    missing = {run.identity: run for run in planned if run.identity not in found}
+    ended = [_run(row) for row in _rows(records)]
+    if not ended:
+        raise DataError(f"{records} holds no runs yet; start homefold bench again with --out {folder}.")
+    found = _last_of_each(_of_the_last_code(ended, planned))
+    missing = {run.identity: run for run in _of_the_last_code(planned) if run.identity not in found}
     return RunFolder(folder, tuple(found.values()), tuple(missing.values()))
 
 

@@ -78,7 +78,7 @@ def kernel_fits(maps: torch.Tensor) -> bool:
         and maps.is_contiguous(memory_format=torch.channels_last)
         and not maps.requires_grad
         and maps.numel() > 0
-        and not why_no_triton()
+        and not why_no_triton(maps.device)
     )
 
 
