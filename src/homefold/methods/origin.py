@@ -150,8 +150,9 @@ def _class_key(cls: type) -> str:
     return _keys[owner]
 
 
-def _file_of(module: ModuleType | None) -> Path | None:
-    file = getattr(module, "__file__", None)
+def _file_of(module: object) -> Path | None:
+    # Not by getattr: modules that import lazily would be asked for more than they have.
+    file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
     place = Path(file).resolve() if isinstance(file, str) else None
     return place if place is not None and place.is_file() else None
 
