@@ -66,6 +66,15 @@ def mixup(tmp_path):
     return write
 
 
+def test_what_a_plugin_registered_before_it_failed_is_gone(mixup, tmp_path):
+    before = list_methods()
+    with pytest.raises(ConfigError, match="ZeroDivisionError"):
+        mixup(more="\n1 / 0\n")
+    assert list_methods() == before
+    mixup()
+    assert [info.name for info in list_methods() if info not in before] == ["mixup"]
+
+
 def test_a_file_is_imported_once(mixup):
     path = mixup(more="\nCOUNT = []\n")
     first = load_plugin(path)

@@ -68,8 +68,10 @@ def load_plugin(path: Path | str, source: bytes | None = None) -> ModuleType:
     _keys[module] = _key_of_source(source)
     if str(place.parent) not in sys.path:
         sys.path.append(str(place.parent))
+    from homefold.methods.registry import unless_it_fails  # which imports this module
+
     try:
-        with redirect_stdout(sys.stderr):
+        with redirect_stdout(sys.stderr), unless_it_fails():
             exec(compile(source, str(place), "exec", dont_inherit=True), module.__dict__)
     except BaseException as error:
         del _plugins[place], sys.modules[module.__name__]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -65,6 +66,19 @@ def register_test_time_method(
     """
     _claim(name, wrap)
     _wrappers[name] = _Wrapper(wrap, default)
+
+
+@contextmanager
+def unless_it_fails() -> Iterator[None]:
+    """What is registered inside stays, unless an error comes out."""
+    kept = [(known, dict(known)) for known in (_methods, _wrappers, _origins)]
+    try:
+        yield
+    except BaseException:
+        for known, before in kept:
+            known.clear()
+            known.update(before)  # type: ignore[arg-type]
+        raise
 
 
 def _claim(name: str, by: Any) -> None:
