@@ -235,6 +235,8 @@ def test_the_key_is_that_of_the_code_that_runs_not_of_the_file_by_now(mixup, tin
     assert code_key(find_method("mixup")) == plain
     with pytest.raises(ConfigError, match="changed since this process loaded it; start Python again"):
         Planner(options, tiny_digits)
+    path.unlink()
+    assert code_key(find_method("mixup")) == plain
     path.write_text(MIXUP + "\n# a comment\n", encoding="utf-8")
     assert len(make_plan(Planner(options, tiny_digits)).remaining) == 1
 
@@ -268,12 +270,13 @@ def test_stages_of_the_packages_own_learners_are_found_as_before(mixup):
     assert find_method("mixup").planned_stages(key)[0].identity["code"] == code_key(find_method("mixup"))
 
 
-def test_several_processes_run_the_plugin_as_it_was_planned(mixup, tiny, tiny_digits):
+@pytest.mark.parametrize("after", ["edited", "removed"])
+def test_several_processes_run_the_plugin_as_it_was_planned(mixup, tiny, tiny_digits, after):
     path = mixup()
     options = tiny(methods=("mixup",), plugins=(path,), jobs=2)
     planner = Planner(options, tiny_digits)
     plan = make_plan(planner)
-    path.write_text("raise RuntimeError('edited since')\n")
+    path.write_text("raise RuntimeError('edited since')\n") if after == "edited" else path.unlink()
     (record,) = run_bench(options, dataset=tiny_digits, plan=plan, planner=planner)
     assert (record.status, record.error, record.method) == ("finished", "", "mixup")
     assert record.facts["code"] == code_key(find_method("mixup"))

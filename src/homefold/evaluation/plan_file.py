@@ -79,7 +79,7 @@ def write_plan(planner: Planner, plan: Plan) -> None:
             before = {run["run"]: run for run in read_plan(planner.options.out)}
             asked = {run.id: planned_run(planner, run) for run in plan.runs}
             # What was asked for last stands last where code may change: a report tells from it which code counts.
-            again = {name: run for name, run in before.items() if name in asked and "code" in run["facts"]}
+            again = {name: run for name, run in before.items() if name in asked and "code" in run.get("facts", {})}
             kept = {name: run for name, run in before.items() if name not in again}
             merged = {**kept, **{name: run for name, run in asked.items() if name not in kept}}
             if list(merged.items()) != list(before.items()):

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["Origin", "code_key", "load_plugin", "plugin_sources", "remember_code"]
 
 _PACKAGE = __name__.partition(".")[0]
-_FOREIGN_BUT_NOT_A_METHODS_OWN = {_PACKAGE, "torch", *sys.stdlib_module_names}
-
+# What a method may derive from without that being its own code.
+_NOT_COUNTED = {_PACKAGE, "torch", *sys.stdlib_module_names}
 
 Origin = tuple[Path, str]
 """A file, and the name of a class or function in it."""
@@ -129,27 +129,28 @@ def remember_code(thing: Any) -> Origin | None:
     """
     module = sys.modules.get(thing.__module__)
     place = _file_of(module)
-    if module is None or place is None or _is_ours(thing):
+    if module is None or place is None or not _is_counted(thing):
         return None
     if place not in _plugins or _plugins[place].module is not module:
         _keys[module] = _key_of_file(place)
     return place, thing.__qualname__
 
 
-def _is_ours(thing: Any) -> bool:
-    return thing.__module__.partition(".")[0] in _FOREIGN_BUT_NOT_A_METHODS_OWN
+def _is_counted(thing: Any) -> bool:
+    return thing.__module__.partition(".")[0] not in _NOT_COUNTED
 
 
 def _class_key(cls: type) -> str:
-    if _is_ours(cls):
+    if not _is_counted(cls):
         return ""
     module = sys.modules.get(cls.__module__)
+    if module is not None and module in _keys:
+        return _keys[module]
     place = _file_of(module)
+    if module is not None and place is not None:
+        return _keys.setdefault(module, _key_of_file(place))
     # A class of a notebook has no file: it is as new as the process, and what it trains is not found again.
-    owner = cls if module is None or place is None else module
-    if owner not in _keys:
-        _keys[owner] = _digest(uuid.uuid4().bytes) if place is None else _key_of_file(place)
-    return _keys[owner]
+    return _keys.setdefault(cls, _digest(uuid.uuid4().bytes))
 
 
 def _file_of(module: object) -> Path | None:

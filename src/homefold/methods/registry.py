@@ -85,11 +85,11 @@ def _claim(name: str, by: Any) -> None:
     origin = remember_code(by)
     if (name in _methods or name in _wrappers) and (origin is None or origin != _origins[name]):
         raise ValueError(f"a method called {name!r} is registered already; give yours another name")
-    _origins[name] = origin
     if "+" in name:
         raise ValueError(f"{name!r} has a plus in it, which joins a test-time method and the method it wraps")
     if ":" in name:
         raise ValueError(f"{name!r} has a colon in it, which stands before a method's settings")
+    _origins[name] = origin
 
 
 def find_method(name: str) -> Method:
