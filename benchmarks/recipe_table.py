@@ -6,12 +6,14 @@
 A case is a pair of source domains and one domain that is judged. Recipes are compared on the cases that both have, so
 that one which lacks some is not helped or hurt by them. The error is that of the mean difference over trainings: the
 cases of one network, which are judged together, count as one. Recipes under different settings of `--set` have tables
-of their own. Failures are counted.
+of their own, but for those that say how a training is computed and not what: whether it is compiled, say. Failures are
+counted.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -27,6 +29,15 @@ Case = tuple[tuple[str, ...], str, int]
 """The sources, the judged domain and the seed."""
 Accuracies = dict[str, dict[Case, float]]
 """In percent, by recipe and case."""
+
+
+COMPUTED = re.compile(r"(?<!\S)features\.(?:compile|cuda_graph|checkpoint_seconds)=\S+\s*")
+"""Settings under which the same recipe is trained, equal but for rounding."""
+
+
+def recipe_settings(run: Run) -> str:
+    """What was set for all recipes of a run."""
+    return COMPUTED.sub("", run.changes).strip()
 
 
 def by_case(runs: Iterable[Run]) -> tuple[Accuracies, dict[str, int]]:
@@ -88,8 +99,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not runs:
         raise SystemExit("there are no runs of the suite leave-two-out in these records; homefold bench makes them.")
     tables = []
-    for changes in sorted({run.changes for run in runs}):
-        accuracies, failed = by_case(run for run in runs if run.changes == changes)
+    for changes in sorted({recipe_settings(run) for run in runs}):
+        accuracies, failed = by_case(run for run in runs if recipe_settings(run) == changes)
         if arguments.against not in accuracies:
             continue
         rows = recipe_rows(accuracies, failed, arguments.against)

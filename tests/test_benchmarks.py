@@ -241,6 +241,11 @@ def test_runs_of_one_method_are_one_row_whatever_they_were_called(benchmark, tmp
             (None, "without-projection", "vae", "vae:style.manifold=domains,projection.views=8"),
         ),
         (
+            ("pacs-long",),
+            "| … the preset's batch",
+            ("deep-all", "without-projection", "vae", "vae:style.manifold=domains,projection.views=8"),
+        ),
+        (
             ("digits-dg",),
             "| Digits-DG, four-block network",
             (
@@ -259,7 +264,10 @@ def test_the_table_of_the_readme_is_that_of_the_records(benchmark, files, first,
     found = {row["method"]: row for row in result(tmp_path / "r.json")["rows"]}
     (line,) = (line for line in (root / "README.md").read_text("utf-8").splitlines() if line.startswith(first))
     shown = [cell.strip() for cell in line.strip("|").split("|")[1:5]]
-    figures = {name: f"{row['mean']:.1f} ± {row['deviation']:.1f}" for name, row in found.items()}
+    figures = {name: f"{row['mean']:.1f}" for name, row in found.items()}
+    for name, row in found.items():
+        if row["deviation"] is not None:  # of one seed there is none
+            figures[name] += f" ± {row['deviation']:.1f}"
     assert shown == ["–" if name is None else figures[name] for name in rows]
 
 
@@ -291,6 +299,19 @@ def test_the_study_of_selection_prints_percent(benchmark):
     shown = benchmark("selection_study")._shown(row)
     assert shown["accuracy_of_chosen, %"] == pytest.approx(75)
     assert shown["mean_accuracy, %"] == pytest.approx(70)
+
+
+def test_a_compiled_recipe_stands_in_the_table_of_those_that_are_not(benchmark, tmp_path):
+    changes = {1: "a=1 b=2", 2: "a=1 features.compile=on b=2", 3: "features.compile=on a=2 features.cuda_graph=off"}
+    lines = [{**line, "changes": said} for recipe, said in changes.items() for line in pairs_of(recipe)]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(item) + "\n" for item in lines))
+    for against, found in (("recipe 1", {"a=1 b=2": ["recipe 2", "recipe 1"]}), ("recipe 3", {"a=2": ["recipe 3"]})):
+        asked = [str(tmp_path / "pairs.jsonl"), "--against", against, "--out", str(tmp_path / "r.json")]
+        benchmark("recipe_table").main(asked)
+        tables: dict[str, list[str]] = {}
+        for row in result(tmp_path / "r.json")["rows"]:
+            tables.setdefault(row["settings"], []).append(row["recipe"])
+        assert tables == found
 
 
 def test_the_error_of_a_recipe_is_that_of_its_trainings(benchmark):
