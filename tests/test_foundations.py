@@ -213,7 +213,7 @@ class TestTiles:
 
 
 class TestConfig:
-    @pytest.mark.parametrize("name", ["default", "small", "paper"])
+    @pytest.mark.parametrize("name", ["default", "thorough", "small", "small-thorough", "paper"])
     def test_presets_survive_json(self, name):
         config = preset_config(name)
         assert config_from_dict(HomefoldConfig, plain_json(config_to_dict(config))) == config

@@ -175,7 +175,8 @@ def test_a_setting_out_of_range_is_a_usage_error(homefold: Homefold, shared_phot
 
 
 @pytest.mark.parametrize(
-    ("preset", "image_size", "epochs"), [("default", 224, 30), ("small", 32, 30), ("paper", 224, 200)]
+    ("preset", "image_size", "epochs"),
+    [("default", 224, 30), ("thorough", 224, 30), ("small", 32, 30), ("paper", 224, 200)],
 )
 def test_the_preset_decides_the_defaults_in_the_help(
     homefold: Homefold, monkeypatch: pytest.MonkeyPatch, preset: str, image_size: int, epochs: int
@@ -185,7 +186,7 @@ def test_the_preset_decides_the_defaults_in_the_help(
 
     def default_of(flag: str) -> str:
         at = next(i for i, line in enumerate(lines) if flag in line)
-        return " ".join(" ".join(lines[at : at + 3]).replace("│", " ").split())
+        return " ".join(" ".join(lines[at : at + 5]).replace("│", " ").split())
 
     assert f"(default: {image_size})" in default_of("--image-size")
     assert f"(default: {epochs})" in default_of("--features.epochs")

@@ -48,7 +48,7 @@ def test_a_network_without_batch_norm_has_a_rate_of_its_own():
     resnet = preset_config("default")
     changed = {"features.backbone": "resnet18", "features.learning_rate": resnet.features.learning_rate}
     assert replace_settings(alexnet, changed) == resnet
-    for preset in ("default", "quick"):
+    for preset in ("default", "thorough", "quick"):
         assert bench_config(preset, "alexnet").features.learning_rate == 0.003
     assert (
         preset_config("default", features__backbone="alexnet", features__learning_rate=0.1).features.learning_rate
@@ -60,6 +60,29 @@ def test_a_network_without_batch_norm_has_a_rate_of_its_own():
 def test_the_default_is_the_packages_own():
     assert bench_config("default", "resnet18") == preset_config("default")
     assert bench_config("default", "digits-bn") == preset_config("small")
+
+
+def test_thorough_trains_as_the_default_does_and_looks_more_often():
+    photos, digits = bench_config("thorough", "resnet18"), bench_config("thorough", "digits-bn")
+    assert (photos, digits) == (preset_config("thorough"), preset_config("small-thorough"))
+    look = {"projection.views": 1, "style.manifold": "mean"}
+    assert replace_settings(photos, look) == preset_config("default")
+    assert replace_settings(digits, {"projection.textures": 0}) == preset_config("small")
+    assert (len(photos.views()), len(digits.views()), digits.style.manifold) == (8, 5, "domains")
+
+
+@pytest.mark.parametrize("backbone", ["resnet18", "digits-bn"])
+def test_under_thorough_every_method_looks_as_often_as_it_can(backbone):
+    preset = bench_config("thorough", backbone)
+    looks = {}
+    for name in ("vae", "without-projection", "deep-all", "jigen", "t3a+without-projection", "tent", "memo+vae"):
+        method = find_method(name)
+        looks[name] = len(method.configure(method.starting(preset), "thorough").views())
+    several = len(preset.views())
+    assert looks == {
+        "vae": several, "without-projection": several, "deep-all": several, "jigen": several,
+        "t3a+without-projection": several, "tent": 1, "memo+vae": 1,
+    }  # fmt: skip
 
 
 def test_quick_is_the_default_cut_short():
@@ -77,7 +100,7 @@ def test_weights_and_the_search_to_the_elbow():
 
 
 def test_an_unknown_preset():
-    with pytest.raises(ConfigError, match="no preset 'small'; choose one of paper, default, quick"):
+    with pytest.raises(ConfigError, match="no preset 'small'; choose one of paper, default, thorough, quick"):
         bench_config("small", "resnet18")
 
 

@@ -298,6 +298,7 @@ def test_variants_of_a_method_are_rows_of_their_own_beside_their_controls(tmp_pa
     [
         ("projection.views=4,projection.steps=9", "projection.views=4"),
         ("projection.textures=4,projection.steps=9", "projection.textures=4"),
+        ("projection.tints=4,projection.steps=9", "projection.tints=4"),
         (
             "projection.views=6,projection.mirror=false,manifold.latent_dim=8",
             "projection.views=6,projection.mirror=false",

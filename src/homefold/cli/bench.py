@@ -69,8 +69,9 @@ class BenchCommand:
     """Independent runs: trainings with the seeds 0, 1, … or from --first-seed on."""
     first_seed: int = 0
     """The seed of the first run: to share a study among machines, or to add to one."""
-    preset: Literal["paper", "default", "quick"] = "default"
-    """paper (the text to the letter), default (what serves users best) or quick (a small network, minutes)."""
+    preset: Literal["paper", "default", "thorough", "quick"] = "default"
+    """paper (the text to the letter), default (what serves users best), thorough (the same, and several looks at each
+    image to be answered) or quick (a small network, minutes)."""
     backbone: Annotated[Names, tyro.conf.arg(metavar="NAME …", help_behavior_hint="(default: the suite's)")] = ()
     """Which networks to run with."""
     weights: Annotated[str, tyro.conf.arg(metavar="WEIGHTS", help_behavior_hint="(default: the preset's)")] = ""

@@ -61,8 +61,9 @@ class FitOptions:
     """The folder to write the model to."""
     holdout: Annotated[Names, tyro.conf.arg(metavar="DOMAIN …")] = ()
     """Domains to leave out: their images are not even opened."""
-    preset: Literal["default", "small", "paper"] = "default"
-    """Settings to start from: default (ResNet-18 at 224 px), small (from scratch at 32 px, for CPUs) or paper."""
+    preset: Literal["default", "thorough", "small", "small-thorough", "paper"] = "default"
+    """Settings to start from: default (ResNet-18 at 224 px), small (from scratch at 32 px, for CPUs), thorough and
+    small-thorough (the same, and several looks at each image to be answered, which take their time) or paper."""
     device: DeviceFlag = "auto"
     deterministic: Switch = False
     """Use only algorithms that give the same bytes every time, also on CUDA (slower there)."""

@@ -254,7 +254,8 @@ class TestTimeMethod(Method):
         """The trained method with the other way to answer."""
 
     def starting(self, config: HomefoldConfig) -> HomefoldConfig:
-        return super().starting(self.base.starting(config))
+        config = super().starting(self.base.starting(config))
+        return config if self.looks_as_asked else replace(config, projection=config.projection.one_look)
 
     def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
         config = self.base.configure(config, preset)
@@ -290,11 +291,12 @@ def require_plain_look(config: HomefoldConfig, name: str, *, views: bool = True)
     Args:
         config: its settings.
         name: of the method.
-        views: whether it would ignore `projection.views` and `projection.textures` too, or styles alone.
+        views: whether it would ignore `projection.views` and what adds to them too, or styles alone.
     """
     asked = config.projection
     ignored = [f"projection.views={asked.views}"] if views and asked.views > 1 else []
-    ignored += [f"projection.textures={asked.textures}"] if views and asked.textures else []
+    others = {"textures": asked.textures, "tints": asked.tints} if views else {}
+    ignored += [f"projection.{kind}={count}" for kind, count in others.items() if count]
     ignored += [f"style.blocks={'/'.join(config.style.blocks)}"] if config.style.blocks else []
     if ignored:
         raise ConfigError(

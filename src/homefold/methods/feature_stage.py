@@ -186,8 +186,12 @@ class FeatureStage:
         name = name if space == "feature" else f"{name}-{space}"
         if views != WHOLE:
             mirrored = "-mirrored" if any(view.mirrored for view in views) else ""
-            filtered = sum(view.texture > 0 for view in views)
-            name = f"{name}-{len(views) - filtered}-views{mirrored}" + (f"-{filtered}-textures" if filtered else "")
+            counts = {
+                "textures": sum(view.texture > 0 for view in views),
+                "tints": sum(view.tint > 0 for view in views),
+            }
+            name = f"{name}-{len(views) - sum(counts.values())}-views{mirrored}"
+            name += "".join(f"-{count}-{kind}" for kind, count in counts.items() if count)
         found = self._task.stages.derived(self.stage.folder, name, extract)
         return found["features"].to(self._task.device), float(found["seconds"])
 

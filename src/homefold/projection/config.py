@@ -8,7 +8,7 @@ from typing import Literal
 
 from homefold.choices import require_choices
 from homefold.errors import ConfigError
-from homefold.features.views import MOST_TEXTURES, MOST_VIEWS
+from homefold.features.views import MOST_TEXTURES, MOST_TINTS, MOST_VIEWS
 from homefold.projection.steps import Adam, Gradient, Normalised, StepRule
 from homefold.projection.stopping import Elbow, Fixed, Plateau, StoppingRule
 
@@ -66,6 +66,9 @@ class ProjectionConfig:
     textures: int = 0
     """So many views more: the image after fixed random filters, as training varies it with texture_probability; 0 to
     16, and each takes as long as another view."""
+    tints: int = 0
+    """And so many more: the image brighter, darker, with more and with less contrast, grey, and more coloured; 0 to 6,
+    and each takes as long as another view."""
     styles: bool = True
     """Bring the style of an image to the sources' before the search, where the model was fitted to do so."""
     trust_below: float | None = None
@@ -114,6 +117,8 @@ class ProjectionConfig:
             raise ConfigError(f"views must be 1 (the image alone) to {MOST_VIEWS}; got {self.views}.")
         if not 0 <= self.textures <= MOST_TEXTURES:
             raise ConfigError(f"textures must be 0 (none) to {MOST_TEXTURES}; got {self.textures}.")
+        if not 0 <= self.tints <= MOST_TINTS:
+            raise ConfigError(f"tints must be 0 (none) to {MOST_TINTS}; got {self.tints}.")
         if self.trust_below is not None and not 0 <= self.trust_below < math.inf:
             raise ConfigError(
                 f"trust_below must be zero or a positive number, or none to trust always; got {self.trust_below}."
@@ -126,7 +131,12 @@ class ProjectionConfig:
     @property
     def search(self) -> ProjectionConfig:
         """These settings with all at its default that decides nothing about the search for one feature."""
-        return replace(self, views=1, mirror=True, textures=0, styles=True, trust_below=None, blend=1.0)
+        return replace(self.one_look, mirror=True, styles=True, trust_below=None, blend=1.0)
+
+    @property
+    def one_look(self) -> ProjectionConfig:
+        """These settings for each image as it is, without further views."""
+        return replace(self, views=1, textures=0, tints=0)
 
     @property
     def answers_for_all(self) -> bool:
