@@ -106,7 +106,7 @@ def _default() -> HomefoldConfig:
 def _thorough() -> HomefoldConfig:
     """`default` with what won on left-out source domains of PACS at any price: 8 views, styles of each domain."""
     plain = _default()
-    return replace(plain, projection=ProjectionConfig(views=8), style=replace(plain.style, manifold="domains"))
+    return replace(plain, projection=replace(plain.projection, views=8), style=replace(plain.style, manifold="domains"))
 
 
 def _small() -> HomefoldConfig:
@@ -128,7 +128,8 @@ def _small() -> HomefoldConfig:
 
 def _small_thorough() -> HomefoldConfig:
     """`small` with what won on left-out source domains of Digits-DG at any price: four fixed filters more."""
-    return replace(_small(), projection=ProjectionConfig(textures=4))
+    plain = _small()
+    return replace(plain, projection=replace(plain.projection, textures=4))
 
 
 def _paper() -> HomefoldConfig:
@@ -175,8 +176,8 @@ def preset_config(name: str = "default", **settings: Any) -> HomefoldConfig:
 
     Args:
         name: `default` (a pretrained ResNet-18 at 224 px), `small` (a small network from scratch at 32 px, for CPUs),
-            `thorough` and `small-thorough` (the same, and more looks at each image to be answered) or `paper` (the text
-            to the letter).
+            `thorough` (`default`, and each image is answered by 8 views with the styles of each source domain),
+            `small-thorough` (`small` and 4 fixed filters) or `paper` (the text to the letter).
         settings: dotted names with the dots written as two underscores. With `features__backbone="alexnet"` the presets
             `default` and `thorough` have a learning rate of 0.003, unless that is given too.
 

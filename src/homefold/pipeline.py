@@ -51,7 +51,8 @@ class Homefold:
 
     Args:
         config: every setting; None takes the preset's.
-        preset: `default` (a pretrained ResNet-18), `small` (a small network from scratch, for CPUs) or `paper`.
+        preset: `default` (a pretrained ResNet-18), `small` (a small network from scratch, for CPUs), `thorough`,
+            `small-thorough` (see `preset_config`) or `paper`.
         backbone: a network of your own, any module that turns `(n, 3, h, w)` images into `(n, d)` features; replaces
             the configured one. It must be given to `load` again, since a model folder holds no code.
         device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.

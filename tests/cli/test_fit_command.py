@@ -174,9 +174,24 @@ def test_a_setting_out_of_range_is_a_usage_error(homefold: Homefold, shared_phot
     assert "epochs must be positive; got 0." in ended.err
 
 
+def test_views_that_a_training_does_not_allow_are_refused_before_an_image_is_read(
+    homefold: Homefold, tmp_path: Path
+) -> None:
+    for domain in ("photo", "art"):
+        for label in ("cat", "dog"):
+            (tmp_path / "photos" / domain / label).mkdir(parents=True)
+            (tmp_path / "photos" / domain / label / "1.png").write_bytes(b"no image")
+    asked = ("--preset", "thorough", "--weights", "none", "--features.augmentation.flip-probability", "0")
+    ended = homefold("fit", tmp_path / "photos", "--out", tmp_path / "m", *asked)
+    assert ended.code == 1
+    assert "projection.views must be 1 to 6 where nothing is mirrored" in ended.err
+    assert "got 8, so set it lower" in ended.err
+    assert not (tmp_path / "m").exists()
+
+
 @pytest.mark.parametrize(
     ("preset", "image_size", "epochs"),
-    [("default", 224, 30), ("thorough", 224, 30), ("small", 32, 30), ("paper", 224, 200)],
+    [("default", 224, 30), ("thorough", 224, 30), ("small", 32, 30), ("small-thorough", 32, 30), ("paper", 224, 200)],
 )
 def test_the_preset_decides_the_defaults_in_the_help(
     homefold: Homefold, monkeypatch: pytest.MonkeyPatch, preset: str, image_size: int, epochs: int

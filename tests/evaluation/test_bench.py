@@ -367,6 +367,12 @@ class TestSelection:
         with pytest.raises(ConfigError, match="leave-one-source-out needs at least two source domains"):
             make_plan(Planner(options, tiny_digits))
 
+    def test_a_candidate_that_could_not_answer_is_refused_before_any_work(self, tiny, tiny_digits):
+        wanted = ("projection.views=6", "projection.views=7")
+        options = tiny(methods=("vae",), selection="leave-one-source-out", candidates=wanted)
+        with pytest.raises(ConfigError, match=r"views must be 1 to 6 where nothing is mirrored .* got 7"):
+            make_plan(Planner(options, tiny_digits))
+
     def test_the_last_epoch(self, tiny, tiny_digits):
         (record,) = run_bench(tiny(methods=("without-projection",), selection="last"), dataset=tiny_digits)
         assert record.config["features"]["select"] == "last"

@@ -269,6 +269,15 @@ def test_a_test_time_method_is_compared_with_what_it_wraps(tmp_path: Path) -> No
     assert row.cells[0].comparison.difference == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(("views", "control"), [(1, "Deep All"), (8, "")])
+def test_what_looks_more_often_is_no_control(tmp_path: Path, views: int, control: str) -> None:
+    looks = {"deep-all": {"views": views, "textures": 0}, "tent": {"views": 1, "textures": 0, "tints": 0}}
+    records = [record(method=method, accuracy=0.7, config={"projection": seen}) for method, seen in looks.items()]
+    (table,) = tables_of(tmp_path, records).values()
+    assert row_of(table, "Tent").control == control
+    assert (row_of(table, "Tent").cells[0].comparison is None) == (control == "")
+
+
 def test_variants_of_a_method_are_rows_of_their_own_beside_their_controls(tmp_path: Path) -> None:
     accuracies = {
         "vae:projection.views=2,features.epochs=9": 0.85,

@@ -62,8 +62,8 @@ class FitOptions:
     holdout: Annotated[Names, tyro.conf.arg(metavar="DOMAIN …")] = ()
     """Domains to leave out: their images are not even opened."""
     preset: Literal["default", "thorough", "small", "small-thorough", "paper"] = "default"
-    """Settings to start from: default (ResNet-18 at 224 px), small (from scratch at 32 px, for CPUs), thorough and
-    small-thorough (the same, and several looks at each image to be answered, which take their time) or paper."""
+    """Settings to start from: default (ResNet-18 at 224 px), small (from scratch at 32 px, for CPUs), thorough (default
+    with 8 views and the styles of each domain, slow to answer), small-thorough (small with 4 filters) or paper."""
     device: DeviceFlag = "auto"
     deterministic: Switch = False
     """Use only algorithms that give the same bytes every time, also on CUDA (slower there)."""
@@ -96,7 +96,9 @@ def _fit_and_save(options: FitOptions, device: torch.device) -> int:
     model = Homefold(config, device=device, deterministic=options.deterministic, reporter=reporter)
     sources = _source_domains(options.data, holdout)
     _require_free(options.out, options.overwrite)
-    build_backbone(config.features.backbone, config.features.weights)  # complains before images are decoded
+    # These complain before images are decoded.
+    config.require_consistent()
+    build_backbone(config.features.backbone, config.features.weights)
     on_epoch = None if options.tensorboard is None else _tensorboard_writer(options.tensorboard, config.features.epochs)
     began = time.monotonic()
     with UnfinishedFit(options.out, config) as unfinished:

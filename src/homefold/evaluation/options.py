@@ -23,7 +23,7 @@ class BenchOptions:
         sources: only splits that train on exactly these domains; empty for all.
         seeds: how many independent runs: seeds 0, 1, … or from `first_seed` on.
         first_seed: the seed of the first run; to share a study among machines, or to judge again with new seeds.
-        preset: `paper`, `default` or `quick`.
+        preset: `paper`, `default`, `thorough` or `quick`.
         backbones: empty for the suite's.
         weights: where a pretrained backbone starts; empty for the preset's.
         device: where to compute.

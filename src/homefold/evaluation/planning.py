@@ -307,6 +307,8 @@ class Planner:
         own = replace(self._own_configs[backbone, name], seed=config.seed)
         configured = replace_settings(method.configure(own, self.options.preset), dict(variation.settings))
         candidates = candidates_for(configured, self.options.selection, self.options.candidates)
+        for candidate in candidates:
+            candidate.config.views()  # complains of too many before any work
         data = self.data(config)
         identity: dict[str, Any] = {
             "suite": self.suite.name,

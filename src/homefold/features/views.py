@@ -50,7 +50,7 @@ TINTS: tuple[dict[str, float], ...] = (
     {"saturation": 0.0},
     {"saturation": 1.5},
 )
-"""Mild changes of colour, by their factors: brighter, darker, more and less contrast, grey, more colour."""
+"""Changes of colour, by their factors: brighter, darker, more and less contrast, grey, more colour."""
 
 MOST_TINTS = len(TINTS)
 """How many tints there are."""
@@ -94,7 +94,7 @@ def fixed_views(count: int, *, mirror: bool, textures: int = 0, tints: int = 0) 
     views = [View(part, mirrored) for part in _PARTS for mirrored in ((False, True) if mirror else (False,))]
     if not 1 <= count <= len(views):
         why = "" if mirror else " where nothing is mirrored (projection.mirror, features.augmentation.flip_probability)"
-        raise ConfigError(f"projection.views must be 1 to {len(views)}{why}; got {count}.")
+        raise ConfigError(f"projection.views must be 1 to {len(views)}{why}; got {count}, so set it lower.")
     filtered = (View(texture=number) for number in range(1, textures + 1))
     return (*views[:count], *filtered, *(View(tint=number) for number in range(1, tints + 1)))
 
@@ -128,7 +128,7 @@ def _box(part: Part, height: int, width: int) -> tuple[int, int, int, int]:
 
 def _tinted(images: torch.Tensor, **factors: float) -> torch.Tensor:
     """`images: (n, 3, h, w)` in [0, 1] with their colours changed as training changes them, by the same for all."""
-    own = images.detach().to(torch.float32, memory_format=torch.contiguous_format, copy=True)
+    own = images.to(torch.float32, memory_format=torch.contiguous_format, copy=True)
     each = {name: own.new_full((len(own),), factor) for name, factor in factors.items()}
     return adjust_colour_(own, **each).to(images.dtype)
 

@@ -200,8 +200,9 @@ def classifier_id(key: TaskKey) -> StageId:
     if config.classifier.train_on == "both":
         depends |= {"manifold": manifold_id(key).digest}
         # Without an encoder the search makes the reconstructions, and so its settings are settings of the training.
-        search = {"projection": asdict(_decisive_search(config.projection))}
-        depends |= search if config.manifold.kind == "gan" else {}
+        search = asdict(_decisive_search(config.projection))
+        del search["tints"]  # decides nothing here, and came later: so stages are found
+        depends |= {"projection": search} if config.manifold.kind == "gan" else {}
     return stage_id(
         "classifier",
         features=features_id(key).digest,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from homefold.report.runs import Run
 
@@ -23,6 +23,7 @@ class Grid:
         seeds: all that any run of the grid has or is planned to have; a place without one of them misses it.
         values: by (row, column), by seed.
         failed: seeds that ended in an error, by (row, column).
+        looks: how often the runs of a row look at an image, by row; a row whose runs do not say so is missing.
     """
 
     rows: tuple[RowKey, ...]
@@ -30,6 +31,7 @@ class Grid:
     seeds: tuple[int, ...]
     values: dict[tuple[RowKey, str], dict[int, float]]
     failed: dict[tuple[RowKey, str], set[int]]
+    looks: dict[RowKey, int] = field(default_factory=dict)
 
     def at(self, row: RowKey, column: str) -> dict[int, float]:
         """The values of a place by seed."""
@@ -78,9 +80,12 @@ def lay_out(
     failed: dict[tuple[RowKey, str], set[int]] = {}
     units: dict[str, set[Hashable]] = {}
     seeds: set[int] = set()
+    looks: dict[RowKey, int] = {}
     for run in runs:
         place = (row(run), column(run))
         seeds.add(run.seed)
+        if run.looks is not None:
+            looks[place[0]] = run.looks
         units.setdefault(place[1], set()).add(unit(run))
         shown = value(run)
         by_unit = found.setdefault(place, {}).setdefault(run.seed, {})
@@ -98,4 +103,4 @@ def lay_out(
     }
     rows = tuple(order_rows(list(dict.fromkeys(place[0] for place in found))))
     columns = tuple(order_columns(list(units)))
-    return Grid(rows, columns, tuple(sorted(seeds)), values, failed)
+    return Grid(rows, columns, tuple(sorted(seeds)), values, failed, looks)

@@ -88,6 +88,12 @@ class Run:
         return self.recorded and self.accuracy is None
 
     @property
+    def looks(self) -> int | None:
+        """How many views of an image it answers by; None where its record has no configuration."""
+        seen = self.config.get("projection", {})
+        return seen["views"] + seen.get("textures", 0) + seen.get("tints", 0) if "views" in seen else None
+
+    @property
     def percent(self) -> float:
         """The accuracy in percent; NaN for a failed run."""
         return math.nan if self.accuracy is None else 100 * self.accuracy

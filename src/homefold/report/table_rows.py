@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -74,10 +75,12 @@ def _cell(
 
 
 def _control(grid: Grid, row: RowKey) -> RowKey | None:
-    """The row of the control under the same settings."""
+    """The row of the control under the same settings; none that looks at an image more often than the row itself."""
     present = [other[0] for other in grid.rows if other[1:] == row[1:]]
     method = control_of(row[0], present)
-    return None if method is None else (method, *row[1:])
+    control = None if method is None else (method, *row[1:])
+    more = control is not None and grid.looks.get(control, 0) > grid.looks.get(row, math.inf)
+    return None if more else control
 
 
 def _control_name(grid: Grid, row: RowKey) -> str:
