@@ -459,5 +459,5 @@ def test_presets_and_their_settings():
     assert preset_config("small", features__augmentation__noise_sigma=0.1).features.augmentation.noise_sigma == 0.1
     with pytest.raises(ConfigError, match=r"there is no setting 'features\.epoch'"):
         preset_config("small", features__epoch=3)
-    with pytest.raises(ConfigError, match="default, small, paper"):
+    with pytest.raises(ConfigError, match="default, thorough, small, small-thorough, paper"):
         preset_config("large")
