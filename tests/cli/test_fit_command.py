@@ -201,7 +201,8 @@ def test_the_preset_decides_the_defaults_in_the_help(
 
     def default_of(flag: str) -> str:
         at = next(i for i, line in enumerate(lines) if flag in line)
-        return " ".join(" ".join(lines[at : at + 5]).replace("│", " ").split())
+        end = next(i for i, line in enumerate(lines[at + 1 :], at + 1) if line.strip("│| ").startswith("--"))
+        return " ".join(" ".join(lines[at:end]).replace("│", " ").split())
 
     assert f"(default: {image_size})" in default_of("--image-size")
     assert f"(default: {epochs})" in default_of("--features.epochs")

@@ -62,8 +62,8 @@ class FitOptions:
     holdout: Annotated[Names, tyro.conf.arg(metavar="DOMAIN …")] = ()
     """Domains to leave out: their images are not even opened."""
     preset: Literal["default", "thorough", "small", "small-thorough", "paper"] = "default"
-    """Settings to start from: default (ResNet-18 at 224 px), small (from scratch at 32 px, for CPUs), thorough (default
-    with 8 views and the styles of each domain, slow to answer), small-thorough (small with 4 filters) or paper."""
+    """Settings to start from: default (ResNet-18 at 224 px), small (from scratch at 32 px, for CPUs), thorough
+    (default, 8 views and the styles of each domain, slow to answer), small-thorough (small and 4 filters) or paper."""
     device: DeviceFlag = "auto"
     deterministic: Switch = False
     """Use only algorithms that give the same bytes every time, also on CUDA (slower there)."""

@@ -118,9 +118,12 @@ def _decisive_search(config: ProjectionConfig) -> ProjectionConfig:
     return replace(search, engine=plain.engine, precision=plain.precision, tile=plain.tile)
 
 
-def _settings(config: ManifoldConfig) -> dict[str, Any]:
+_CAME_LATER = ("rehearse", "tints")
+
+
+def _settings(config: ManifoldConfig | ProjectionConfig) -> dict[str, Any]:
     """The settings as plain values; one that came later is left out where it is not used, so that stages are found."""
-    return {name: value for name, value in asdict(config).items() if value or name != "rehearse"}
+    return {name: value for name, value in asdict(config).items() if value or name not in _CAME_LATER}
 
 
 def manifold_id(key: TaskKey) -> StageId:
@@ -200,9 +203,8 @@ def classifier_id(key: TaskKey) -> StageId:
     if config.classifier.train_on == "both":
         depends |= {"manifold": manifold_id(key).digest}
         # Without an encoder the search makes the reconstructions, and so its settings are settings of the training.
-        search = asdict(_decisive_search(config.projection))
-        del search["tints"]  # decides nothing here, and came later: so stages are found
-        depends |= {"projection": search} if config.manifold.kind == "gan" else {}
+        search = {"projection": _settings(_decisive_search(config.projection))}
+        depends |= search if config.manifold.kind == "gan" else {}
     return stage_id(
         "classifier",
         features=features_id(key).digest,
