@@ -11,6 +11,7 @@ import torch
 
 from homefold import Homefold, preset_config
 from homefold.features import build_feature_net
+from homefold.features.views import apply_view, fixed_views
 from homefold.methods import Batch, LearnerMethod, LearningTask, registry
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -328,3 +329,12 @@ def test_the_kernel_moves_styles_as_torch_does(few_digits, monkeypatch):
         together = style.parts[0](maps)
         assert together.is_contiguous(memory_format=torch.channels_last)
         assert torch.equal(together, torch.cat([style.parts[0](maps[i : i + 1].clone()) for i in range(9)]))
+
+
+@pytest.mark.parametrize("view", fixed_views(4, mirror=True, textures=3, tints=6), ids=str)
+def test_a_view_is_the_same_on_the_device(view, few_digits):
+    images = torch.from_numpy(few_digits.images[:32]).permute(0, 3, 1, 2).float() / 255
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        found = apply_view(images.cuda(), view)
+    assert found.device.type == "cuda"
+    torch.testing.assert_close(found.cpu(), apply_view(images, view), atol=1e-4, rtol=1e-4)
