@@ -7,15 +7,16 @@
 A recipe is a method with its settings (`without-projection:features.learning_rate=0.1`). For a target t its score is
 the mean accuracy on each source s after training without s and t: nothing of t is looked at. Beside it stands the
 accuracy on held-out source images. What each chooses, and its rank correlation with the accuracy on t, is printed, for
-every backbone, preset, selection rule and seed by itself. `--alike OLD NEW` takes records with the changes OLD for
-records with NEW, where a preset was changed in between.
+every backbone, preset, selection rule and seed by itself; then the mean over targets, and what one recipe for all of
+them gives, chosen by its mean score. `--common` looks at recipes alone that both rules have a score for, and
+`--alike OLD NEW` takes records with the changes OLD for records with NEW, where a preset was changed in between.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean
@@ -87,6 +88,22 @@ def held_out_accuracy(run: Run) -> float | None:
     return classifier.get("held_out_accuracy") if isinstance(classifier, Mapping) else None
 
 
+def common(truth: Scores, scores: Iterable[Scores]) -> Scores:
+    """Accuracies of the recipes for which every rule has a score."""
+    rules = list(scores)
+    return {
+        setting: {
+            target: {
+                recipe: accuracy
+                for recipe, accuracy in accuracies.items()
+                if all(recipe in rule.get(setting, {}).get(target, {}) for rule in rules)
+            }
+            for target, accuracies in targets.items()
+        }
+        for setting, targets in truth.items()
+    }
+
+
 def study(target: str, truth: Mapping[str, float], score: Mapping[str, float], name: str) -> dict[str, Any]:
     """What a score chooses for a target, what the best choice would have been, and how the ranks agree."""
     recipes = [recipe for recipe in truth if recipe in score]
@@ -106,10 +123,33 @@ def study(target: str, truth: Mapping[str, float], score: Mapping[str, float], n
     }
 
 
+def summary(
+    truth: Mapping[str, Mapping[str, float]], score: Mapping[str, Mapping[str, float]], name: str
+) -> list[dict[str, Any]]:
+    """What a score gives over all targets: a choice for each, then one for all; nothing where it lacks a target."""
+    if len(truth) < 2 or any(len(truth[target].keys() & score.get(target, {}).keys()) < 2 for target in truth):
+        return []
+    each = [study(target, accuracies, score[target], name) for target, accuracies in truth.items()]
+    row = {
+        "target": "each target by itself",
+        "selection": name,
+        "recipes": max(one["recipes"] for one in each),
+        "chosen": "",
+        "best": "",
+    }
+    row |= {key: mean(one[key] for one in each) for key in ("rank_correlation", *_SHOWN_IN_PERCENT)}
+    shared = [r for r in next(iter(truth.values())) if all(r in truth[t] and r in score[t] for t in truth)]
+    if len(shared) < 2:
+        return [row]
+    accuracy, scored = ({r: mean(values[t][r] for t in truth) for r in shared} for values in (truth, score))
+    return [row, study("one recipe for all", accuracy, scored, name)]
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pairs", type=Path, help="records of the suite leave-two-out")
     parser.add_argument("runs", type=Path, help="records of leave-one-domain-out")
+    parser.add_argument("--common", action="store_true", help="recipes alone that both rules have a score for")
     parser.add_argument(
         "--alike",
         nargs=2,
@@ -125,6 +165,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "leave-one-source-out": left_out_scores(pairs),
         "source-validation": by_target(runs, held_out_accuracy),
     }
+    if arguments.common:
+        truth = common(truth, scores.values())
     rows = [
         {**study(target, accuracies, found[setting][target], name), "under": setting}
         for name, found in scores.items()
@@ -137,15 +179,23 @@ def main(argv: Sequence[str] | None = None) -> None:
             "no two recipes stand in both records under the same settings and seed, judged by every source; run the "
             "same methods in both, leave-two-out without --targets."
         )
+    together = [
+        {**row, "under": setting}
+        for name, found in scores.items()
+        for setting, targets in truth.items()
+        for row in summary(targets, found.get(setting, {}), name)
+    ]
     for setting in dict.fromkeys(row["under"] for row in rows):
-        told = [row for row in rows if row["under"] == setting]
+        told = [row for row in (*rows, *together) if row["under"] == setting]
         print_table(setting, [_shown(row) for row in told])
         for row in told:
+            if not row["chosen"]:
+                continue
             print(f"{row['target']}, by {row['selection']}: {row['chosen']}; the best would have been {row['best']}")
     if all(row["selection"] != "leave-one-source-out" for row in rows):
         print("Left-out sources say nothing: no two recipes stand in both records under the same settings and seed.")
     facts = surroundings(torch.device("cpu"))
-    write_result(arguments.out, facts, rows, accuracy=truth, scores=scores)
+    write_result(arguments.out, facts, rows, summary=together, accuracy=truth, scores=scores)
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
