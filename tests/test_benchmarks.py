@@ -291,11 +291,6 @@ def test_runs_of_one_method_are_one_row_whatever_they_were_called(benchmark, tmp
                 "vae:style.blocks=block1/block2,style.manifold=domains,style.weight=0.5,projection.textures=4",
             ),
         ),
-        (
-            ("digits-dg-long",),
-            "| … four times the epochs, 2 seeds",
-            (None, "without-projection", "vae:style.blocks=early", "vae:style.blocks=early,projection.textures=4"),
-        ),
     ],
 )
 def test_the_table_of_the_readme_is_that_of_the_records(benchmark, files, first, rows, tmp_path):
