@@ -189,9 +189,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         told = [row for row in (*rows, *together) if row["under"] == setting]
         print_table(setting, [_shown(row) for row in told])
         for row in told:
-            if not row["chosen"]:
-                continue
-            print(f"{row['target']}, by {row['selection']}: {row['chosen']}; the best would have been {row['best']}")
+            if row["chosen"]:  # a mean over choices has none of its own
+                print(f"{row['target']}, by {row['selection']}: {row['chosen']}; best would have been {row['best']}")
     if all(row["selection"] != "leave-one-source-out" for row in rows):
         print("Left-out sources say nothing: no two recipes stand in both records under the same settings and seed.")
     facts = surroundings(torch.device("cpu"))
