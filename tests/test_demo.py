@@ -12,6 +12,7 @@ from homefold import Homefold, preset_config
 from homefold import demo as demo_module
 from homefold.data import load_digits_mini
 from homefold.demo import run_demo
+from homefold.errors import ConfigError
 from homefold.evaluation import read_records
 
 QUICK = {
@@ -85,3 +86,11 @@ def test_training_never_sees_the_target(tmp_path, monkeypatch):
         run_demo(tmp_path / name, target="street", device="cpu", config=quick)
         weights.append((tmp_path / name / "model" / "features.safetensors").read_bytes())
     assert weights[0] == weights[1]
+
+
+def test_a_folder_that_no_demo_made_is_left_alone(tmp_path):
+    (tmp_path / "records.jsonl").write_text("mine")
+    with pytest.raises(ConfigError, match="was not made by a demo; choose another --out"):
+        run_demo(tmp_path)
+    assert [item.name for item in tmp_path.iterdir()] == ["records.jsonl"]
+    assert (tmp_path / "records.jsonl").read_text() == "mine"

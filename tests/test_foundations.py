@@ -42,6 +42,10 @@ from homefold.tiles import apply_in_tiles, fill_tile, steady_tile
 CPU = torch.device("cpu")
 
 
+def anything(path):
+    """Whatever stands there may be replaced."""
+
+
 class TestFiles:
     def test_a_failed_write_leaves_the_old_content_and_nothing_else(self, tmp_path):
         path = tmp_path / "file"
@@ -56,7 +60,7 @@ class TestFiles:
         path = tmp_path / "folder"
         path.mkdir()
         (path / "a").write_text("old")
-        with pytest.raises(RuntimeError), atomic_directory(path) as temporary:
+        with pytest.raises(RuntimeError), atomic_directory(path, anything) as temporary:
             (temporary / "b").write_text("half")
             raise RuntimeError
         assert [item.name for item in path.iterdir()] == ["a"]
@@ -65,9 +69,42 @@ class TestFiles:
     def test_a_folder_replaces_the_old_one_whole(self, tmp_path):
         path = tmp_path / "folder"
         for name in ("a", "b"):
-            with atomic_directory(path) as temporary:
+            with atomic_directory(path, anything) as temporary:
                 (temporary / name).write_text(name)
         assert [item.name for item in path.iterdir()] == ["b"]
+
+    def test_what_may_not_be_replaced_stays_as_it_is(self, tmp_path):
+        path, asked = tmp_path / "folder", []
+
+        def never(found):
+            asked.append(found)
+            raise RuntimeError
+
+        with pytest.raises(RuntimeError), atomic_directory(path, never):
+            pytest.fail("asked before any work")
+        assert asked == [path]
+
+    def test_what_appeared_meanwhile_is_not_replaced(self, tmp_path):
+        path = tmp_path / "folder"
+
+        def absent(found):
+            if found.exists():
+                raise RuntimeError
+
+        with pytest.raises(RuntimeError), atomic_directory(path, absent):
+            path.mkdir()
+            (path / "photo").write_text("mine")
+        assert (path / "photo").read_text() == "mine"
+        assert list(tmp_path.iterdir()) == [path]
+
+    def test_a_link_stays_a_link(self, tmp_path):
+        (tmp_path / "link").symlink_to(tmp_path / "folder")
+        for name in ("a", "b"):
+            with atomic_directory(tmp_path / "link", anything) as temporary:
+                (temporary / name).write_text(name)
+        assert (tmp_path / "link").is_symlink()
+        assert [item.name for item in (tmp_path / "folder").iterdir()] == ["b"]
+        assert len(list(tmp_path.iterdir())) == 2
 
     def test_what_a_killed_process_left_is_tidied_up(self, tmp_path):
         path = tmp_path / "model"
@@ -95,7 +132,7 @@ class TestFiles:
             replace_(source, target)
 
         monkeypatch.setattr(os, "replace", interrupted)
-        with pytest.raises(KeyboardInterrupt), atomic_directory(path) as temporary:
+        with pytest.raises(KeyboardInterrupt), atomic_directory(path, anything) as temporary:
             (temporary / "b").write_text("new")
         assert (path / "a").read_text() == "old"
         assert list(tmp_path.iterdir()) == [path]

@@ -252,6 +252,51 @@ class TestSavingAndLoading:
         assert [p.name for p in tmp_path.iterdir()] == [target.name]
 
 
+class TestNothingOfTheUsersIsReplaced:
+    def test_a_folder_of_photos_is_left_alone(self, fitted, tmp_path):
+        photos = tmp_path / "photos"
+        photos.mkdir()
+        (photos / "cat.jpg").write_text("cat")
+        with pytest.raises(ModelFileError, match="photos exists and is not a homefold model, so it is not replaced"):
+            fitted.save(photos)
+        assert (photos / "cat.jpg").read_text() == "cat"
+        assert list(tmp_path.iterdir()) == [photos]
+
+    def test_a_file_is_left_alone(self, fitted, tmp_path):
+        (tmp_path / "notes").write_text("mine")
+        with pytest.raises(ModelFileError, match="notes exists and is not a homefold model"):
+            fitted.save(tmp_path / "notes")
+        assert (tmp_path / "notes").read_text() == "mine"
+
+    @pytest.mark.parametrize("here", [".", ""])
+    def test_the_current_folder_is_left_alone(self, fitted, tmp_path, monkeypatch, here):
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(ModelFileError, match="is the current folder, which cannot be replaced"):
+            fitted.save(here)
+        (tmp_path / "thesis.tex").write_text("mine")
+        with pytest.raises(ModelFileError, match="is not a homefold model"):
+            fitted.save(here)
+        assert [item.name for item in tmp_path.iterdir()] == ["thesis.tex"]
+
+    def test_what_lies_beside_a_model_is_left_alone(self, fitted, saved, tmp_path):
+        target = copy_of(saved, tmp_path)
+        (target / "patients.csv").write_text("mine")
+        with pytest.raises(ModelFileError, match=r"holds more than a model \(patients\.csv\), so it is not replaced"):
+            fitted.save(target)
+        assert (target / "patients.csv").read_text() == "mine"
+
+    def test_an_empty_folder_gives_way(self, fitted, saved, tmp_path):
+        (tmp_path / "model").mkdir()
+        fitted.save(tmp_path / "model")
+        assert folder_digest(tmp_path / "model") == folder_digest(saved)
+
+    def test_a_damaged_model_gives_way(self, fitted, saved, tmp_path):
+        target = copy_of(saved, tmp_path)
+        (target / "home.safetensors").write_bytes(b"damaged")
+        fitted.save(target)
+        assert folder_digest(target) == folder_digest(saved)
+
+
 def copy_of(folder: Path, tmp_path: Path) -> Path:
     copy = tmp_path / "copy"
     copy.mkdir()

@@ -14,12 +14,14 @@ from homefold.config import HomefoldConfig, config_to_dict, preset_config
 from homefold.data.dataset import DomainDataset
 from homefold.data.digits_mini import load_digits_mini
 from homefold.data.splits import selection_split
+from homefold.errors import ConfigError
 from homefold.evaluation.records import RunRecord, append_record, hardware, versions
 from homefold.feature_model import FeatureModel
 from homefold.features import extract_features
 from homefold.files import write_json
 from homefold.manifold import ManifoldConfig, fit_manifold
 from homefold.methods import DeepAll
+from homefold.model_folder import holds_model
 from homefold.pipeline import Homefold
 from homefold.progress import ProgressReporter, SilentReporter
 from homefold.report.home_picture import draw_homecoming
@@ -53,6 +55,7 @@ def run_demo(
     """
     began = time.monotonic()
     out, reporter = Path(out), reporter or SilentReporter()
+    _require_own(out)
     config = replace(config or preset_config("small"), seed=seed)
     source = load_digits_mini().without(target)
     reporter.message(f"Source domains: {', '.join(source.domain_names)}; {target} stays unseen until the end.")
@@ -105,6 +108,12 @@ def run_demo(
     }
     write_json(out / "summary.json", summary)
     return summary
+
+
+def _require_own(out: Path) -> None:
+    """Write only into a new or empty folder, or over an earlier demo."""
+    if out.exists() and not (out.is_dir() and (holds_model(out / "model") or not any(out.iterdir()))):
+        raise ConfigError(f"{out} exists and was not made by a demo; choose another --out.")
 
 
 def _nearest_neighbour(model: Homefold, source: DomainDataset) -> FeatureModel:

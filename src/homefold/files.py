@@ -9,11 +9,12 @@ import os
 import platform
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -107,12 +108,18 @@ def write_atomically(path: Path | str) -> Iterator[Path]:
 
 
 @contextmanager
-def atomic_directory(path: Path | str) -> Iterator[Path]:
+def atomic_directory(path: Path | str, require_replaceable: Callable[[Path], None]) -> Iterator[Path]:
     """Yield an empty directory beside `path` that becomes `path` if the block succeeds.
 
     A directory that stood at `path` is moved aside first and deleted only once the new one is in place.
+
+    Args:
+        path: where the directory shall stand; where it is a link, what it points to is replaced.
+        require_replaceable: raises where what stands at `path` may not be deleted; asked before the block and again
+            before the exchange.
     """
-    path = Path(path).absolute()
+    path = Path(os.path.realpath(path))
+    require_replaceable(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     recover(path)
     temporary, aside = _beside(path, "tmp"), _beside(path, "old")
@@ -121,6 +128,7 @@ def atomic_directory(path: Path | str) -> Iterator[Path]:
         yield temporary
         for item in temporary.rglob("*"):
             _sync(item)
+        require_replaceable(path)
         try:
             if path.exists():
                 os.replace(path, aside)
@@ -136,9 +144,11 @@ def atomic_directory(path: Path | str) -> Iterator[Path]:
 
 
 def plain_json(value: Any) -> Any:
-    """`value` as JSON gives it back: tuples are lists there."""
+    """`value` as JSON gives it back: tuples and arrays are lists there, numpy's numbers are Python's."""
     if isinstance(value, dict):
         return {key: plain_json(item) for key, item in value.items()}
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
     return [plain_json(item) for item in value] if isinstance(value, list | tuple) else value
 
 

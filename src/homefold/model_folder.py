@@ -14,12 +14,14 @@ from safetensors.torch import load_file
 from homefold.errors import ModelFileError
 from homefold.files import atomic_directory, read_json, recover, write_json, write_tensors
 
-__all__ = ["FORMAT_VERSION", "read_model_folder", "write_model_folder"]
+__all__ = ["FORMAT_VERSION", "holds_model", "read_model_folder", "require_replaceable", "write_model_folder"]
 
 FORMAT = "homefold-model"
 FORMAT_VERSION = 1
 _CONFIG = "config.json"
 _CARD = "README.md"
+_FILES = {_CONFIG, _CARD, "features.safetensors", "home.safetensors", "style.safetensors"}
+_NAMED_AT_MOST = 3
 
 
 def _sha256(path: Path) -> str:
@@ -40,18 +42,43 @@ def write_model_folder(
     """Write a model atomically: a crash or a full disk leaves whatever stood at `path` as it was.
 
     Args:
-        path: the folder; replaced if it is one.
+        path: the folder; a model that stands there is replaced, and so is an empty folder. Anything else is refused.
         tensors: file stem → tensors by name.
         description: JSON values that say how to rebuild the model.
         card: Markdown for a person who finds the folder.
     """
-    with atomic_directory(path) as folder:
+    with atomic_directory(path, require_replaceable) as folder:
         for stem, named in tensors.items():
             write_tensors(folder / f"{stem}.safetensors", named)
         files = {f"{stem}.safetensors": _sha256(folder / f"{stem}.safetensors") for stem in tensors}
         content = {"format": FORMAT, "format_version": FORMAT_VERSION, "files": files, **description}
         write_json(folder / _CONFIG, {**content, "checksum": _checksum(content)})
         (folder / _CARD).write_text(card, encoding="utf-8")
+
+
+def holds_model(path: Path) -> bool:
+    """Whether a homefold model stands at `path`, whole or damaged."""
+    try:
+        description = read_json(path / _CONFIG)
+    except (ModelFileError, OSError):
+        return False
+    return isinstance(description, dict) and description.get("format") == FORMAT
+
+
+def require_replaceable(path: Path) -> None:
+    """Refuse to put a model where it would delete something: only a model or an empty folder gives way."""
+    if not path.exists():
+        return
+    found = {item.name for item in path.iterdir()} if path.is_dir() else None
+    if found is None or (found and not holds_model(path)):
+        raise ModelFileError(f"{path} exists and is not a homefold model, so it is not replaced; choose another place.")
+    if others := sorted(found - _FILES):
+        named = ", ".join(others[:_NAMED_AT_MOST]) + (" …" if len(others) > _NAMED_AT_MOST else "")
+        raise ModelFileError(
+            f"{path} holds more than a model ({named}), so it is not replaced; move that away, or choose another place."
+        )
+    if path == Path.cwd():
+        raise ModelFileError(f"{path} is the current folder, which cannot be replaced; choose another place.")
 
 
 def read_model_folder(path: Path | str) -> tuple[dict[str, dict[str, torch.Tensor]], dict[str, Any]]:

@@ -290,9 +290,41 @@ def test_a_file_of_old_answers_survives_a_failure(
     out = tmp_path / "answers"
     out.write_text("old")
     before = set(tmp_path.iterdir())
-    assert homefold("predict", shared_model, with_bad_images, "--out", out).code == 1
+    assert homefold("predict", shared_model, with_bad_images, "--out", out, "--overwrite").code == 1
     assert out.read_text() == "old"
     assert set(tmp_path.iterdir()) == before
+
+
+def test_an_existing_file_is_replaced_only_when_asked(
+    homefold: Homefold, shared_model: Path, shared_photos: Path, tmp_path: Path
+) -> None:
+    image, out = shared_photos / "day" / "across" / "00.png", tmp_path / "notes.txt"
+    out.write_text("mine")
+    words = ("predict", shared_model, image, "--json", "--out", out)
+    ended = homefold(*words)
+    assert ended.code == 1
+    assert ended.error == f"{out} exists already; choose another --out, or add --overwrite to replace it."
+    assert out.read_text() == "mine"
+    assert homefold(*words, "--overwrite").code == 0
+    assert out.read_text() == homefold("predict", shared_model, image, "--json").out
+
+
+def test_no_input_is_replaced_even_when_asked(
+    homefold: Homefold, model: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = photos / "day" / "across" / "00.png"
+    before, description = image.read_bytes(), (model / "config.json").read_bytes()
+    (tmp_path / "link.png").hardlink_to(image)
+    monkeypatch.chdir(photos / "day")
+    for out in (image, Path("across/00.png"), tmp_path / "link.png"):
+        ended = homefold("predict", model, photos, "--out", out, "--overwrite")
+        assert (ended.code, ended.error) == (1, f"{out} is one of the images to answer for; choose another --out.")
+    for out in (model / "config.json", model / "answers.csv"):
+        ended = homefold("predict", model, photos, "--out", out, "--overwrite")
+        assert (ended.code, ended.error) == (1, f"{out} lies in the folder of the model; choose another --out.")
+    assert image.read_bytes() == before
+    assert (model / "config.json").read_bytes() == description
+    assert not (model / "answers.csv").exists()
 
 
 def test_out_must_be_a_plain_file(homefold: Homefold, shared_model: Path, shared_photos: Path, tmp_path: Path) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from made_up_runs import Made, pacs_records, record, write_runs
 
 from homefold.errors import ConfigError
+from homefold.files import write_atomically
 from homefold.report.document import build_report
 from homefold.report.html import report_html
 from homefold.report.runs import read_runs
@@ -122,3 +125,35 @@ def test_names_from_records_cannot_become_markup(tmp_path: Path) -> None:
     files = write_report(report, tmp_path / "out", ("csv",))
     (row, *_) = csv.DictReader(Path(files["csv"][0]).read_text(encoding="utf-8").splitlines())
     assert row["row"] == name
+
+
+@pytest.mark.parametrize("name", ["report.md", "report.json"])
+def test_a_file_that_no_report_wrote_is_left_alone(tmp_path: Path, name: str) -> None:
+    report = build_report(read_runs(write_runs(tmp_path / "runs", [record()])))
+    mine = tmp_path / "out" / name
+    mine.parent.mkdir()
+    mine.write_text('["mine"]')
+    with pytest.raises(ConfigError, match=f"{mine} was not written by an earlier report"):
+        write_report(report, tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == [mine]
+    assert mine.read_text() == '["mine"]'
+
+
+def test_a_report_that_was_killed_half_way_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = build_report(read_runs(write_runs(tmp_path / "runs", [record()])))
+    out = tmp_path / "out"
+
+    @contextmanager
+    def killed_before_the_page(path: Path) -> Iterator[Path]:
+        if path.name == "report.html":
+            raise KeyboardInterrupt
+        with write_atomically(path) as temporary:
+            yield temporary
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("homefold.report.writing.write_atomically", killed_before_the_page)
+        write_report(report, out)
+    assert (out / "report.md").is_file()
+    assert not (out / "report.html").exists()
+    write_report(report, out)
+    assert (out / "report.html").is_file()

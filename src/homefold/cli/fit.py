@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -34,8 +35,7 @@ from homefold.data import DomainDataset, load_dataset
 from homefold.device import resolve_device
 from homefold.errors import ConfigError, DataError, ModelFileError
 from homefold.features import build_backbone
-from homefold.files import read_json
-from homefold.model_folder import FORMAT
+from homefold.model_folder import holds_model, require_replaceable
 from homefold.pipeline import Homefold
 from homefold.processes import joined_processes, local_device, wait_for_all
 from homefold.progress import ProgressReporter, RichReporter, SilentReporter
@@ -109,7 +109,7 @@ def _fit_and_save(options: FitOptions, device: torch.device) -> int:
         with _writing_to(unfinished.folder):
             model.fit(dataset, work_dir=unfinished.folder, on_epoch=on_epoch)
         with _writing_to(options.out):
-            model.save(options.out.resolve())
+            model.save(options.out)
         unfinished.remove()
     summary = _summary(options, model, holdout, time.monotonic() - began)
     if options.json:
@@ -164,20 +164,9 @@ def _source_domains(data: str, holdout: Sequence[str]) -> tuple[str, ...]:
 
 def _require_free(out: Path, overwrite: bool) -> None:
     """Refuse before any work what saving would have to refuse after it."""
-    if not out.exists():
-        return
-    if not _is_model(out):
-        raise ConfigError(f"{out} exists and is not a homefold model, so it is not replaced; choose another --out.")
-    if not overwrite:
+    require_replaceable(Path(os.path.realpath(out)))
+    if holds_model(out) and not overwrite:
         raise ConfigError(f"{out} holds a model already; choose another --out, or add --overwrite to replace it.")
-
-
-def _is_model(folder: Path) -> bool:
-    try:
-        description = read_json(folder / "config.json")
-    except (ModelFileError, OSError):
-        return False
-    return isinstance(description, dict) and description.get("format") == FORMAT
 
 
 def _load(

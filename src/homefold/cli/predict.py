@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -56,6 +57,8 @@ class PredictOptions:
     """Print CSV: a header, then one row an image."""
     out: Annotated[OptionalPath, tyro.conf.arg(metavar="FILE")] = None
     """Write the answers to FILE instead of standard output; it appears when all are there."""
+    overwrite: Switch = False
+    """Replace FILE if it exists."""
     abstain_above: Annotated[OptionalFloat, tyro.conf.arg(metavar="SCORE")] = None
     """Mark images with a higher off-manifold score as abstained."""
     skip_bad: SkipBadFlag = False
@@ -80,6 +83,7 @@ def run(arguments: Sequence[str]) -> int:
         model = Homefold.load(options.model, device=options.device)
     projection = chosen_projection(model.config.projection, options.projection_preset, options.projection, arguments)
     paths = found.result()
+    _require_free(options, paths)
     if model.device.type == "cuda" and not options.no_projection:
         model.feature_model.get_ready(projection)
     with _open_output(options.out) as stream:
@@ -104,14 +108,29 @@ def _find_images(given: Sequence[str]) -> list[Path]:
     return paths
 
 
+def _require_free(options: PredictOptions, paths: Sequence[Path]) -> None:
+    """Refuse an --out that would replace what the answers are made from, or any file without --overwrite."""
+    out = options.out
+    if out is None:
+        return
+    if Path(os.path.realpath(options.model)) in Path(os.path.realpath(out)).parents:
+        raise ConfigError(f"{out} lies in the folder of the model; choose another --out.")
+    if not os.path.lexists(out):
+        return
+    if not out.is_file():
+        raise ConfigError(f"{out} is not a plain file, so answers cannot be written to it; choose another --out.")
+    if any(path.samefile(out) for path in paths):
+        raise ConfigError(f"{out} is one of the images to answer for; choose another --out.")
+    if not options.overwrite:
+        raise ConfigError(f"{out} exists already; choose another --out, or add --overwrite to replace it.")
+
+
 @contextmanager
 def _open_output(out: Path | None) -> Iterator[TextIO]:
     """Standard output as it is now, before a progress bar stands before it; or a file that appears when complete."""
     if out is None:
         yield sys.stdout
         return
-    if out.exists() and not out.is_file():
-        raise ConfigError(f"{out} is not a plain file, so answers cannot be written to it; choose another --out.")
     with (
         write_atomically(out) as temporary,
         temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file,

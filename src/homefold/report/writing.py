@@ -24,7 +24,8 @@ def write_report(report: Report, out: Path | str, formats: tuple[str, ...] = FOR
     """Write the report and return its paths by kind.
 
     `report.json` holds all figures and names the files, so that the next report into the same folder removes those
-    of this one that it does not write again; nothing else in the folder is touched.
+    of this one that it does not write again. Nothing else in the folder is touched: a file that would have to give
+    way is refused before anything is written.
 
     Args:
         report: to write.
@@ -35,14 +36,20 @@ def write_report(report: Report, out: Path | str, formats: tuple[str, ...] = FOR
     if out.exists() and not out.is_dir():
         raise ConfigError(f"{out} is a file; give --out a folder.")
     before = _listed(out)
+    files = list(_files(report, formats))
+    for name in [name for _, name, _ in files] + [_LIST]:
+        if name not in before and (out / name).exists():
+            raise ConfigError(f"{out / name} was not written by an earlier report; move it, or choose another --out.")
+    # First of all, so that the next report knows what one that was killed half-way wrote.
+    write_json(out / _LIST, {"files": sorted({name for _, name, _ in files} | before - {_LIST})})
     written: dict[str, list[str]] = {}
-    for kind, name, data in _files(report, formats):
+    for kind, name, data in files:
         with write_atomically(out / name) as temporary:
             temporary.write_bytes(data)
         written.setdefault(kind, []).append(name)
     names = [name for kind in written.values() for name in kind]
     write_json(out / _LIST, {**_finite(report.as_dict()), "files": names})
-    for name in before - set(names):
+    for name in before - {*names, _LIST}:
         (out / name).unlink(missing_ok=True)
     return {kind: [str(out / name) for name in names] for kind, names in written.items()}
 
@@ -65,12 +72,14 @@ def _files(report: Report, formats: tuple[str, ...]) -> Iterator[tuple[str, str,
 
 
 def _listed(out: Path) -> set[str]:
-    """What an earlier report wrote here; a list that is not ours counts for nothing."""
+    """What an earlier report wrote here, the list itself included; a list that is not ours counts for nothing."""
     try:
         names = json.loads((out / _LIST).read_text(encoding="utf-8"))["files"]
     except (OSError, ValueError, KeyError, TypeError):
         return set()
-    return {name for name in names if isinstance(name, str) and _is_ours(name)} if isinstance(names, list) else set()
+    if not isinstance(names, list):
+        return set()
+    return {_LIST} | {name for name in names if isinstance(name, str) and _is_ours(name)}
 
 
 def _is_ours(name: str) -> bool:
