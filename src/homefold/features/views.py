@@ -152,6 +152,11 @@ def mean_of_views(features: Sequence[torch.Tensor]) -> torch.Tensor:
     With z_v the features, m the mean of z_v / ‖z_v‖ and g any point, mean_v(1 − cos(z_v, g)) = 1 − ‖m‖ cos(m, g): the
     point that is most similar to all views at once is the one that is most similar to m, which one search finds.
     """
-    direction = torch.stack([cosine_normalise(z) for z in features]).mean(dim=0)
-    length = torch.stack([torch.linalg.vector_norm(z, dim=1, keepdim=True) for z in features]).mean(dim=0)
+    direction = _mean_of([cosine_normalise(z) for z in features])
+    length = _mean_of([torch.linalg.vector_norm(z, dim=1, keepdim=True) for z in features])
     return cosine_normalise(direction) * length
+
+
+def _mean_of(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Added one after the other: a reduction over a stack sums in an order that depends on how many rows it has."""
+    return sum(tensors[1:], start=tensors[0]) / len(tensors)
