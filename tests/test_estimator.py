@@ -115,6 +115,49 @@ def test_torch_tensors_are_taken_too(projector, features):
     assert projector.predict(tensors).tolist() == projector.predict(x.astype(np.float32)).tolist()
 
 
+def test_the_layout_of_an_array_changes_no_byte(projector, features):
+    x = features[0].astype(np.float32)[:64]
+    expected = projector.predict_proba(x)
+    for other in (np.asfortranarray(x), x[::-1].copy()[::-1], np.repeat(x, 2, axis=1)[:, ::2]):
+        assert projector.predict_proba(other).tobytes() == expected.tobytes()
+        single = np.concatenate([projector.predict_proba(other[i : i + 1]) for i in range(64)])
+        assert single.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_tensors_of_any_precision_are_taken(projector, features, dtype):
+    tensors = torch.from_numpy(features[0]).to(dtype)
+    assert projector.predict_proba(tensors).tobytes() == projector.predict_proba(tensors.float()).tobytes()
+
+
+def test_a_sparse_tensor_is_refused(projector, features):
+    with pytest.raises(DataError, match=r"make it dense with to_dense\(\)"):
+        projector.predict(torch.from_numpy(features[0]).to_sparse())
+
+
+def test_numpy_numbers_as_parameters_are_saved(features, quick, tmp_path):
+    x, y, _ = features
+    odd = clone(quick).set_params(random_state=np.int64(3), hidden=np.array([64, 64]), rate=np.float32(0.05))
+    odd.fit(x, y).save(tmp_path / "projector")
+    loaded = ManifoldProjector.load(tmp_path / "projector", device="cpu")
+    assert loaded.predict_proba(x).tobytes() == odd.predict_proba(x).tobytes()
+    assert (loaded.random_state, loaded.hidden) == (3, (64, 64))
+
+
+@pytest.mark.parametrize("seed", [None, 0.5, np.random.RandomState(0)])
+def test_a_seed_must_be_a_whole_number(features, quick, seed):
+    x, y, _ = features
+    with pytest.raises(ConfigError, match="random_state must be a whole number; got"):
+        clone(quick).set_params(random_state=seed).fit(x, y)
+
+
+def test_a_projector_is_not_saved_over_what_is_no_model(projector, tmp_path):
+    (tmp_path / "embeddings.npy").write_text("mine")
+    with pytest.raises(ModelFileError, match="is not a homefold model, so it is not replaced"):
+        projector.save(tmp_path)
+    assert (tmp_path / "embeddings.npy").read_text() == "mine"
+
+
 def test_the_same_seed_gives_the_same_bytes(features, quick, projector):
     x, y, _ = features
     assert clone(quick).fit(x, y).predict_proba(x).tobytes() == projector.predict_proba(x).tobytes()

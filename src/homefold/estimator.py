@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from homefold.classifier import ClassifierConfig
 from homefold.config import config_from_dict, config_to_dict
+from homefold.data.arrays import without_torch
 from homefold.data.splits import holdout_split
 from homefold.device import resolve_device
 from homefold.errors import ConfigError, DataError, ModelFileError
@@ -26,9 +28,9 @@ from homefold.projection import Projection, ProjectionConfig
 __all__ = ["ManifoldProjector"]
 
 
-def _plain(values: Any) -> Any:
-    """Torch tensors as numpy arrays; anything else as it is."""
-    return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else values
+def _rows_of(X: np.ndarray) -> torch.Tensor:
+    """`X: (n, d)` laid out row by row: in another layout one row is summed in another order than many are."""
+    return torch.from_numpy(np.array(X, order="C"))
 
 
 class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
@@ -129,29 +131,31 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
         return tags
 
     def _configs(self) -> tuple[ManifoldConfig, ClassifierConfig, ProjectionConfig]:
+        # Python's own numbers: what is saved as JSON must compute the same.
+        given = SimpleNamespace(**plain_json(self.get_params()))
         return (
             ManifoldConfig(
-                kind=self.manifold,
-                per=self.per,
-                shared=self.shared,
-                latent_dim=self.latent_dim,
-                hidden=tuple(self.hidden),
-                kl_weight=self.kl_weight,
-                epochs=self.manifold_epochs,
+                kind=given.manifold,
+                per=given.per,
+                shared=given.shared,
+                latent_dim=given.latent_dim,
+                hidden=tuple(given.hidden),
+                kl_weight=given.kl_weight,
+                epochs=given.manifold_epochs,
             ),
-            ClassifierConfig(kind=self.classifier, epochs=self.classifier_epochs),
+            ClassifierConfig(kind=given.classifier, epochs=given.classifier_epochs),
             ProjectionConfig(
-                encoder_start=self.encoder_start,
-                random_starts=self.random_starts,
-                nearest_starts=self.nearest_starts,
-                step=self.step,
-                rate=self.rate,
-                steps=self.steps,
-                stop=self.stop,
-                prior=self.prior,
-                component=self.component,
-                answer=self.answer,
-                temperature=self.temperature,
+                encoder_start=given.encoder_start,
+                random_starts=given.random_starts,
+                nearest_starts=given.nearest_starts,
+                step=given.step,
+                rate=given.rate,
+                steps=given.steps,
+                stop=given.stop,
+                prior=given.prior,
+                component=given.component,
+                answer=given.answer,
+                temperature=given.temperature,
             ),
         )
 
@@ -164,20 +168,24 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
             domains: `(n,)` domain of each feature, by which the held-out part is made even over domains; needed for a
                 manifold of each domain.
         """
-        X, y = validate_data(self, _plain(X), _plain(y), dtype=np.float32, ensure_min_samples=4, ensure_min_features=2)
+        X, y = validate_data(
+            self, without_torch(X), without_torch(y), dtype=np.float32, ensure_min_samples=4, ensure_min_features=2
+        )
         check_classification_targets(y)
+        if not isinstance(self.random_state, int | np.integer):
+            raise ConfigError(f"random_state must be a whole number; got {self.random_state!r}.")
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise DataError(f"y holds one class only ({self.classes_[0]!r}); a classifier needs at least two classes.")
         groups, names = np.zeros(len(y), dtype=np.int64), np.zeros(1)
         if domains is not None:
-            names, groups = np.unique(np.asarray(_plain(domains)), return_inverse=True)
+            names, groups = np.unique(np.asarray(without_torch(domains)), return_inverse=True)
             if groups.shape != labels.shape:
                 raise DataError(f"domains must have one entry for each of the {len(y)} features; got {groups.shape}.")
         train, held_out = holdout_split(labels, groups, self.held_out, self.random_state)
         if len(held_out) < 2:
             raise DataError(f"{len(y)} features are too few to hold a part back; give at least two of each class.")
-        z, targets = torch.from_numpy(X), torch.from_numpy(labels)
+        z, targets = _rows_of(X), torch.from_numpy(labels)
         manifold, classifier, projection = self._configs()
         of_domain = torch.from_numpy(groups)
         self.model_ = fit_feature_model(
@@ -200,7 +208,7 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def _rows(self, X: Any) -> torch.Tensor:
         check_is_fitted(self, "model_")
-        return torch.from_numpy(validate_data(self, _plain(X), dtype=np.float32, reset=False))
+        return _rows_of(validate_data(self, without_torch(X), dtype=np.float32, reset=False))
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels `(n,)` of features `(n, d)`."""

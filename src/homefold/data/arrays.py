@@ -11,7 +11,9 @@ import torch
 from homefold.data.dataset import DomainDataset
 from homefold.errors import DataError
 
-__all__ = ["dataset_from_arrays", "images_from_array"]
+__all__ = ["dataset_from_arrays", "images_from_array", "without_torch"]
+
+_NUMPY_HAS = (torch.float16, torch.float32, torch.float64)
 
 
 def dataset_from_arrays(
@@ -62,12 +64,19 @@ def images_from_array(images: Any) -> np.ndarray:
     return np.ascontiguousarray(_to_bytes(_channels_last(array)))
 
 
+def without_torch(values: Any) -> Any:
+    """Torch tensors as numpy arrays, those of a precision that numpy lacks as float32; anything else as it is."""
+    if not isinstance(values, torch.Tensor):
+        return values
+    if values.layout != torch.strided:
+        raise DataError(f"a tensor of layout {values.layout} cannot be used; make it dense with to_dense().")
+    values = values.detach().cpu().resolve_conj().resolve_neg()
+    return (values.float() if values.is_floating_point() and values.dtype not in _NUMPY_HAS else values).numpy()
+
+
 def _as_numpy(values: Any, what: str) -> np.ndarray:
-    if isinstance(values, torch.Tensor):
-        values = values.detach().cpu()
-        return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
     try:
-        return np.asarray(values)
+        return np.asarray(without_torch(values))
     except ValueError as error:
         raise DataError(f"{what} must form one array; they do not ({error}).") from None
 
