@@ -20,12 +20,12 @@ __all__ = ["T3A", "class_prototypes", "most_confident"]
 
 @dataclass(frozen=True)
 class T3A(TestTimeMethod):
-    """p(k | x) ∝ exp(z · c_k), c_k the mean of the supports S_k of class k.
+    """p(k | x) ∝ exp(z · c_k), c_k the direction of the mean of the supports S_k of class k.
 
-    S_k starts as {ω_k / ‖ω_k‖} with ω_k the layer's weights of class k. Each target feature joins, divided by its
-    length, the set of the class that the layer itself answers; of each set the M supports with the lowest entropy of
-    the layer's answer stay. A batch joins before it is answered. The layer's bias serves for joining only. Means
-    are not divided by their length.
+    The layer's weights ω_k and then the target features join, divided by their length, the set of the class that the
+    layer itself answers for them; of each set the M supports with the lowest entropy of that answer stay. A batch
+    joins before it is answered. The layer's bias serves for joining only. Prototypes have length one, as in the
+    authors' code; the paper's equation does not say so.
 
     Null setting: supports 0 keeps the layer.
     """
@@ -71,9 +71,9 @@ def most_confident(entropy: torch.Tensor, labels: torch.Tensor, count: int) -> t
 
 
 def class_prototypes(supports: torch.Tensor, labels: torch.Tensor, classes: int) -> torch.Tensor:
-    """Means `(classes, d)` of `supports: (n, d)` by `labels: (n,)`; zero for a class without any."""
+    """Unit directions `(classes, d)` of the means of `supports: (n, d)` by `labels: (n,)`; zero where none are."""
     members = F.one_hot(labels, classes).to(supports.dtype)
-    return members.T @ supports / members.sum(dim=0).clamp(min=1)[:, None]
+    return F.normalize(members.T @ supports, dim=1)
 
 
 class _Adjusted(Wrapped):
@@ -91,8 +91,8 @@ class _Adjusted(Wrapped):
     def reset(self) -> None:
         weight = self._layer.weight
         self._supports = F.normalize(weight, dim=1)
-        self._labels = torch.arange(len(weight), device=weight.device)
-        self._entropy = prediction_entropy(self._layer(weight))
+        answers = self._layer(weight)
+        self._labels, self._entropy = answers.argmax(dim=1), prediction_entropy(answers)
 
     @torch.no_grad()
     def respond(self, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:

@@ -35,9 +35,22 @@ def test_of_equally_confident_ones_the_first_stays():
     assert most_confident(torch.tensor([0.2, 0.2, 0.2]), torch.tensor([1, 1, 1]), 1).tolist() == [0]
 
 
-def test_a_prototype_is_the_mean_of_its_supports():
+def test_a_prototype_is_the_direction_of_the_mean_of_its_supports():
     supports = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
-    assert class_prototypes(supports, torch.tensor([0, 0, 2]), 3).tolist() == [[0.5, 0.5], [0, 0], [0, -1]]
+    half = 0.5**0.5
+    found = class_prototypes(supports, torch.tensor([0, 0, 2]), 3)
+    torch.testing.assert_close(found, torch.tensor([[half, half], [0, 0], [0, -1]]))
+
+
+def test_the_layers_weights_join_the_class_that_the_layer_answers_for_them(toy):
+    # The second row's own answer is class 0, so class 1 has no support and its prototype is zero.
+    layer = layer_of([[4.0, 1.0, 0.0], [1.0, 0.5, 0.0]])
+    pixels = np.array([[[[255, 0, 0]]]], dtype=np.uint8)
+    found = toy(nn.Flatten(), layer).wrapped_by("t3a", supports=9).answer(ImageSet(pixels, "x"))
+    supports = np.array([[4, 1, 0], [1, 0.5, 0], [1, 0, 0]])
+    total = (supports / np.linalg.norm(supports, axis=1, keepdims=True)).sum(axis=0)
+    logit = (total / np.linalg.norm(total))[0]
+    assert found.predictions.probabilities[0, 0] == pytest.approx(1 / (1 + math.exp(-logit)), abs=1e-6)
 
 
 def test_entropies_by_hand():
@@ -58,7 +71,7 @@ def test_a_batch_joins_before_it_is_answered(toy):
     adjusted = base.wrapped_by("t3a", supports=2, batch_size=2)
     # The layer says class 0 and class 1. Supports: {(1,0,0), (1,0,0)} and {(0,1,0), (.6,.8,0)}.
     found = adjusted.answer(ImageSet(pixels, "x")).predictions.probabilities
-    prototypes = np.array([[1, 0, 0], [0.3, 0.9, 0]])
+    prototypes = np.array([[1, 0, 0], np.array([0.3, 0.9, 0]) / np.hypot(0.3, 0.9)])
     logits = pixels.reshape(2, 3) / 255 @ prototypes.T
     expected = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     assert found == pytest.approx(expected, abs=1e-6)
