@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tarfile
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,12 +11,14 @@ import pytest
 from trees import numbered, pixels_of, png, write_folder, write_tar, write_zip
 
 from homefold.data import load_dataset, verify_folder
-from homefold.data.archives import archive_images
+from homefold.data.archives import archive_images, archive_texts
 from homefold.data.images import BadImageError
 from homefold.data.registry import domain_names
 from homefold.errors import DataError
 
 NAMES = [f"top/a/{i}.png" for i in range(20)]
+_DATASET = [f"{domain}/{name}/{i}.png" for domain in "ab" for name in ("cat", "dog") for i in range(2)]
+_BLOCK = 512
 
 
 def _pixels(image):
@@ -71,25 +74,46 @@ def test_a_zip_packed_in_a_way_that_cannot_be_read_alone_is_told(tmp_path):
         archive_images(path)
 
 
-def test_members_that_are_no_plain_files_are_passed_over(tmp_path):
-    import tarfile
+def _add(archive: tarfile.TarFile, name: str, kind: bytes, content: bytes = b"", link: str = "") -> None:
+    member = tarfile.TarInfo(name)
+    member.type, member.size, member.linkname = kind, len(content), link
+    archive.addfile(member, io.BytesIO(content))
 
+
+def test_a_hard_link_inside_a_tar_shows_the_image_it_is_linked_to(tmp_path):
     with tarfile.open(tmp_path / "x.tar", "w") as archive:
-        link = tarfile.TarInfo("link.png")
-        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
-        archive.addfile(link)
-        real = tarfile.TarInfo("real.png")
-        real.size = len(png(3))
-        archive.addfile(real, io.BytesIO(png(3)))
-    ((name, image),) = archive_images(tmp_path / "x.tar")
-    assert str(name) == "real.png"
-    assert (_pixels(image) == pixels_of(3)).all()
+        _add(archive, "real.png", tarfile.REGTYPE, png(3))
+        _add(archive, "twin.png", tarfile.LNKTYPE, link="real.png")
+        _add(archive, "pipe.png", tarfile.FIFOTYPE)
+        _add(archive, "folder.png", tarfile.DIRTYPE)
+    found = archive_images(tmp_path / "x.tar")
+    assert [str(name) for name, _ in found] == ["real.png", "twin.png"]
+    assert all((_pixels(image) == pixels_of(3)).all() for _, image in found)
+
+
+def test_a_link_inside_a_tar_is_not_followed_and_not_lost_in_silence(tmp_path):
+    with tarfile.open(tmp_path / "x.tar", "w") as archive:
+        _add(archive, "soft.png", tarfile.SYMTYPE, link="/etc/passwd")
+        _add(archive, "hard.png", tarfile.LNKTYPE, link="gone.png")
+    for _, image in archive_images(tmp_path / "x.tar"):
+        with pytest.raises(BadImageError, match=r"(soft|hard)\.png is a link, and links are not followed in a tar"):
+            _pixels(image)
+        assert image.digest() == ""
+
+
+def test_an_image_stored_in_pieces_is_not_lost_in_silence(tmp_path):
+    header = bytearray(tarfile.TarInfo("holes.png").tobuf(tarfile.GNU_FORMAT))
+    header[156:157] = tarfile.GNUTYPE_SPARSE
+    header[148:156] = b"%06o\0 " % (sum(header[:148]) + 8 * 32 + sum(header[156:]))
+    (tmp_path / "x.tar").write_bytes(bytes(header) + bytes(2 * _BLOCK))
+    ((_, image),) = archive_images(tmp_path / "x.tar")
+    with pytest.raises(BadImageError, match=r"holes\.png is stored in pieces"):
+        _pixels(image)
 
 
 @pytest.mark.parametrize("top", ["", "photos/", "./"])
 def test_a_packed_folder_is_a_dataset(tmp_path, cache_dir, top):
-    names = [f"{top}{domain}/{name}/{i}.png" for domain in "ab" for name in ("cat", "dog") for i in range(2)]
-    path = write_tar(tmp_path / "photos.tar", numbered(names))
+    path = write_tar(tmp_path / "photos.tar", numbered(f"{top}{name}" for name in _DATASET))
     dataset = load_dataset(path, size=(6, 6))
     assert (dataset.name, dataset.domain_names, dataset.class_names) == ("photos", ("a", "b"), ("cat", "dog"))
     assert all((image == pixels_of(i)).all() for i, image in enumerate(dataset.images))
@@ -131,3 +155,101 @@ def test_a_packed_folder_of_another_shape_is_told(tmp_path, cache_dir):
         load_dataset(one)
     with pytest.raises(DataError, match="no domain 'c'"):
         load_dataset(one, domains=["c"])
+
+
+def _end_of_members(path) -> int:
+    with tarfile.open(path) as archive:
+        last = archive.getmembers()[-1]
+    return last.offset_data + -(-last.size // _BLOCK) * _BLOCK
+
+
+def _refusal(path) -> str:
+    """What both readers say, which is the same."""
+    with pytest.raises(DataError) as images:
+        archive_images(path)
+    with pytest.raises(DataError) as texts:
+        archive_texts(path, ".txt")
+    assert str(images.value) == str(texts.value)
+    return str(images.value)
+
+
+@pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_a_tar_is_refused_wherever_it_is_cut(tmp_path, form):
+    long_name = f"a/{'long' * 30}/0.png" if form == tarfile.USTAR_FORMAT else f"a/{'long' * 60}/0.png"
+    files = {"a/cat/0.png": png(0), "a/empty.png": b"", long_name: png(1), "a/lists.txt": b"text", "b/é.png": png(2)}
+    whole = write_tar(tmp_path / "whole.tar", files, form)
+    content, end = whole.read_bytes(), _end_of_members(whole)
+    assert len(archive_images(whole)) == 4
+    cut = tmp_path / "cut.tar"
+    for length in [*range(0, end + 1, _BLOCK), *range(1, end + _BLOCK, 97), end + 1, end + _BLOCK - 1]:
+        cut.write_bytes(content[:length])
+        sentence = _refusal(cut)
+        assert sentence.startswith(f"{cut} cannot be read as an uncompressed tar ("), length
+        assert "fetch it anew" in sentence
+
+
+def test_one_empty_block_ends_a_tar_and_any_number_may_follow(tmp_path):
+    whole = write_tar(tmp_path / "x.tar", numbered(NAMES[:3]))
+    content, end = whole.read_bytes(), _end_of_members(whole)
+    for blocks in (1, 2, 3, 20, 200):
+        whole.write_bytes(content[:end] + bytes(blocks * _BLOCK))
+        assert len(archive_images(whole)) == 3
+
+
+def test_every_reader_refuses_a_cut_tar(tmp_path, cache_dir):
+    path = write_tar(tmp_path / "photos.tar", numbered(_DATASET))
+    with tarfile.open(path) as archive:
+        half = archive.getmembers()[4].offset
+    path.write_bytes(path.read_bytes()[:half])
+    for read in (load_dataset, domain_names, lambda path: load_dataset(f"folder:{path}")):
+        with pytest.raises(DataError, match=r"photos\.tar cannot be read .* ends without the empty block"):
+            read(path)
+    report = verify_folder(path)
+    assert report.verdict == "errors"
+    assert "photos.tar cannot be read" in report.errors[0]
+
+
+def test_a_damaged_header_in_the_middle_of_a_tar_is_told(tmp_path):
+    path = write_tar(tmp_path / "x.tar", numbered(NAMES[:3]))
+    content = path.read_bytes()
+    with tarfile.open(path) as archive:
+        second = archive.getmembers()[1].offset
+    for damage in (b"?" * 200, bytes(_BLOCK), bytes(3 * _BLOCK)):
+        path.write_bytes(content[:second] + damage + content[second + len(damage) :])
+        assert f"byte {second}" in _refusal(path), damage[:1]
+
+
+def test_two_tars_in_one_file_are_told(tmp_path):
+    path = write_tar(tmp_path / "x.tar", numbered(NAMES[:3]))
+    path.write_bytes(2 * path.read_bytes())
+    assert "more follows" in _refusal(path)
+
+
+@pytest.mark.parametrize("size", [-_BLOCK, -10 * _BLOCK, 2**40, 2**62])
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_SPARSE])
+def test_a_header_that_lies_about_its_size_neither_hangs_nor_escapes(tmp_path, kind, size):
+    first, lying = tarfile.TarInfo("a.png"), tarfile.TarInfo("b.png")
+    lying.type = kind
+    header = bytearray(lying.tobuf(tarfile.GNU_FORMAT))
+    header[124:136] = (b"\xff" if size < 0 else b"\x80") + (size % 256**11).to_bytes(11, "big")
+    header[148:156] = b"%06o\0 " % (sum(header[:148]) + 8 * 32 + sum(header[156:]))
+    path = tmp_path / "x.tar"
+    path.write_bytes(first.tobuf() + bytes(header) + bytes(4 * _BLOCK))
+    _refusal(path)
+
+
+def test_a_size_in_an_extended_header_that_leads_back_does_not_hang(tmp_path):
+    member = tarfile.TarInfo("a.png")
+    member.pax_headers = {"size": "-2048"}
+    path = tmp_path / "x.tar"
+    path.write_bytes(member.tobuf(tarfile.PAX_FORMAT) + bytes(2 * _BLOCK))
+    _refusal(path)
+
+
+def test_a_tar_of_nothing_but_extended_headers_is_told(tmp_path):
+    header = tarfile.TarInfo("x")
+    header.type = tarfile.XHDTYPE
+    path = tmp_path / "x.tar"
+    path.write_bytes(header.tobuf(tarfile.USTAR_FORMAT) * 5000 + bytes(2 * _BLOCK))
+    with pytest.raises(DataError, match=r"x\.tar cannot be read as an uncompressed tar"):
+        archive_images(path)

@@ -39,9 +39,9 @@ def write_folder(root: Path, files: dict[str, bytes]) -> Path:
     return root
 
 
-def write_tar(path: Path, files: dict[str, bytes]) -> Path:
+def write_tar(path: Path, files: dict[str, bytes], form: int = tarfile.DEFAULT_FORMAT) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(path, "w") as archive:
+    with tarfile.open(path, "w", format=form) as archive:
         for name, content in files.items():
             member = tarfile.TarInfo(name)
             member.size = len(content)

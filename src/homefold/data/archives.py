@@ -25,6 +25,9 @@ ARCHIVE_EXTENSIONS = (".tar", ".zip")
 COMPRESSED_TAR_EXTENSIONS = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
 
 _ENCRYPTED = 0x1
+_READ_AT_ONCE = 1 << 20
+_LINK = "is a link, and links are not followed in a tar (tar -h packs what they lead to)"
+_SPARSE = "is stored in pieces (sparse), so that it cannot be read from the tar: unpack it"
 
 
 def is_archive(path: Path) -> bool:
@@ -62,7 +65,8 @@ def archive_texts(path: Path, ending: str) -> dict[str, bytes]:
                 names = [name for name in packed.namelist() if name.endswith(ending)]
                 return {_inner_path(name).name: packed.read(name) for name in names}
         with tarfile.open(path, mode="r:") as archive:
-            files = [(member.name, archive.extractfile(member)) for member in archive if member.name.endswith(ending)]
+            members = [member for member in _tar_members(archive) if member.isreg() and member.name.endswith(ending)]
+            files = [(member.name, archive.extractfile(member)) for member in members]
             return {_inner_path(name).name: file.read() for name, file in files if file is not None}
 
 
@@ -74,14 +78,19 @@ def _is_zip(path: Path) -> bool:
 def _archive_trouble(path: Path) -> Iterator[None]:
     try:
         yield
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
-        kind = " zip" if _is_zip(path) else "n uncompressed tar"
-        raise DataError(
-            f"{path} cannot be read as a{kind} ({error}); it is damaged or cut off: fetch it anew."
-        ) from None
+    except DataError:
+        raise
     except OSError as error:
         raise DataError(
             f"{path} cannot be read ({error.strerror or error}); check that it is there and readable."
+        ) from None
+    # On damaged headers tarfile and zipfile raise whatever they stumble over: OverflowError, MemoryError, struct.error.
+    except Exception as error:
+        kind = " zip" if _is_zip(path) else "n uncompressed tar"
+        reason = str(error) or type(error).__name__
+        raise DataError(
+            f"{path} cannot be read as a{kind} ({reason}); it is damaged or cut off: fetch it anew, or if you know it "
+            f"to be whole, unpack it and give the folder."
         ) from None
 
 
@@ -95,14 +104,55 @@ def _is_wanted(member: PurePosixPath) -> bool:
     return is_image_name(member.name) and not hidden
 
 
+def _tar_members(archive: tarfile.TarFile) -> list[tarfile.TarInfo]:
+    """Every member of a tar that is whole: `tarfile` takes a cut or a damaged header for its end."""
+    members: list[tarfile.TarInfo] = []
+    reached = 0
+    for member in archive:
+        # Otherwise a negative size leads round in a circle.
+        if archive.offset <= reached:
+            raise tarfile.ReadError(f"the header at byte {member.offset} leads back")
+        reached = archive.offset
+        members.append(member)
+    _check_end(archive)
+    return members
+
+
+def _check_end(archive: tarfile.TarFile) -> None:
+    """After the last member comes an empty block, and nothing else but zeros.
+
+    The standard wants two such blocks, and most programs fill up to 10,240 bytes. One is enough here, as it is for
+    other readers: a cut after it has taken no member away.
+    """
+    file, end = archive.fileobj, archive.offset
+    assert file is not None
+    file.seek(end)
+    block = file.read(tarfile.BLOCKSIZE)
+    if any(block):
+        raise tarfile.ReadError(f"there is no header at byte {end}, where one should be")
+    if len(block) < tarfile.BLOCKSIZE:
+        raise tarfile.ReadError(f"it ends without the empty block that every tar ends with, at byte {end + len(block)}")
+    while rest := file.read(_READ_AT_ONCE):
+        if rest.count(0) < len(rest):
+            raise tarfile.ReadError(
+                f"more follows after its end at byte {end}, as where two tars were joined (tar -i unpacks both)"
+            )
+
+
 def _tar_images(path: Path) -> list[ArchiveImage]:
     stamp = file_stamp(path)
     with tarfile.open(path, mode="r:") as archive:
-        return [
-            ArchiveImage(path, stamp, member.name, member.offset_data, member.size)
-            for member in archive
-            if member.isreg() and not member.issparse()
-        ]
+        members = _tar_members(archive)
+    files = {member.name: member for member in members if member.isreg()}
+    images = []
+    for member in members:
+        linked = files.get(member.linkname) if member.islnk() else member
+        if member.isreg() or member.islnk() or member.issym():
+            # What cannot be read is kept, so that it is reported as a bad image.
+            fault = _LINK if linked is None or linked.issym() else _SPARSE if linked.issparse() else ""
+            place = linked or member
+            images.append(ArchiveImage(path, stamp, member.name, place.offset_data, place.size, fault=fault))
+    return images
 
 
 def _zip_images(path: Path) -> list[ArchiveImage]:

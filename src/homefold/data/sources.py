@@ -113,6 +113,7 @@ class ArchiveImage:
         in_zip: whether a zip's local header stands before the bytes.
         deflated: whether the bytes are compressed.
         checksum: CRC-32 of the unpacked bytes; None in a tar, which has none.
+        fault: why it cannot be read, where that is known already, to stand after its name.
     """
 
     archive: Path
@@ -123,6 +124,7 @@ class ArchiveImage:
     in_zip: bool = False
     deflated: bool = False
     checksum: int | None = None
+    fault: str = ""
 
     @property
     def path(self) -> str:
@@ -150,6 +152,8 @@ class ArchiveImage:
 
     def content(self) -> bytes:
         """The member's bytes, unpacked; raises `BadImageError`."""
+        if self.fault:
+            raise BadImageError(self.path, self.fault)
         try:
             with self.archive.open("rb") as file:
                 file.seek(self.offset)
