@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import tarfile
+import tracemalloc
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from trees import numbered, pixels_of, png, write_folder, write_tar, write_zip
@@ -253,3 +255,83 @@ def test_a_tar_of_nothing_but_extended_headers_is_told(tmp_path):
     path.write_bytes(header.tobuf(tarfile.USTAR_FORMAT) * 5000 + bytes(2 * _BLOCK))
     with pytest.raises(DataError, match=r"x\.tar cannot be read as an uncompressed tar"):
         archive_images(path)
+
+
+def _patched_zip(path, files, at_signature: bytes, patches: dict[int, bytes]):
+    """A zip in which bytes of the last header of a kind are replaced, each at its place in the header."""
+    content = bytearray(write_zip(path, files).read_bytes())
+    start = content.rindex(at_signature)
+    for place, new in patches.items():
+        content[start + place : start + place + len(new)] = new
+    path.write_bytes(content)
+    return path
+
+
+_LOCAL, _CENTRAL, _END = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"
+
+
+def test_a_zip_whose_table_lost_members_is_told(tmp_path):
+    path = write_zip(tmp_path / "x.zip", numbered(NAMES[:4]))
+    content = bytearray(path.read_bytes())
+    first = content.index(_CENTRAL)
+    second = content.index(_CENTRAL, first + 1)
+    # The second entry as the comment of the first.
+    content[first + 32 : first + 34] = (content.index(_CENTRAL, second + 1) - second).to_bytes(2, "little")
+    path.write_bytes(content)
+    assert "its table has 3 members and should have 4" in _refusal(path)
+
+
+def test_a_zip_of_more_members_than_its_old_table_can_count_is_read(tmp_path):
+    path = _patched_zip(tmp_path / "x.zip", numbered(NAMES[:4]), _END, {10: b"\xff\xff"})
+    assert len(archive_images(path)) == 4
+
+
+@pytest.mark.parametrize("size", [0, 5, 10**6, 2**32 - 2])
+@pytest.mark.parametrize("place", [20, 24])
+def test_a_zip_that_lies_about_a_size_has_a_bad_image(tmp_path, place, size):
+    path = _patched_zip(tmp_path / "x.zip", {"a.png": png(0)}, _CENTRAL, {place: size.to_bytes(4, "little")})
+    ((_, image),) = archive_images(path)
+    with pytest.raises(BadImageError, match=r"a\.png is (damaged|cut off|empty|too large)"):
+        _pixels(image)
+
+
+@pytest.mark.parametrize("offset", [-1, -(2**70), 2**40, 2**70])
+def test_a_zip_that_lies_about_a_place_has_a_bad_image(tmp_path, offset):
+    ((_, image),) = archive_images(write_zip(tmp_path / "x.zip", {"a.png": png(0)}))
+    with pytest.raises(BadImageError, match=r"a\.png (is damaged|cannot be read)"):
+        _pixels(replace(image, offset=offset))
+
+
+def test_a_small_member_that_unfolds_to_more_than_it_says_is_not_unfolded(tmp_path):
+    bomb = _patched_zip(tmp_path / "x.zip", {"a.png": bytes(10**8)}, _CENTRAL, {24: (1000).to_bytes(4, "little")})
+    ((_, image),) = archive_images(bomb)
+    tracemalloc.start()
+    with pytest.raises(BadImageError, match=r"a\.png is damaged \(it does not unfold to the 1000 bytes it should"):
+        _pixels(image)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10**6
+
+
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+def test_a_member_too_large_for_an_image_is_not_read(tmp_path, kind, monkeypatch):
+    monkeypatch.setattr("homefold.data.sources.LARGEST_BYTES", 1000)
+    write = {"tar": write_tar, "zip": write_zip}[kind]
+    found = archive_images(write(tmp_path / f"x.{kind}", {"a.png": bytes(1001), "b.png": png(0)}))
+    with pytest.raises(BadImageError, match=r"a\.png is too large for an image \(1001 bytes\)"):
+        _pixels(found[0][1])
+    assert (_pixels(found[1][1]) == pixels_of(0)).all()
+
+
+def test_a_zip_may_begin_with_something_else_and_end_with_a_comment(tmp_path):
+    path = write_zip(tmp_path / "x.zip", numbered(NAMES[:3]))
+    path.write_bytes(b"#!/bin/sh\n" + path.read_bytes())
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.comment = b"a comment"
+    found = archive_images(path)
+    assert all((_pixels(image) == pixels_of(i)).all() for i, (_, image) in enumerate(found))
+
+
+def test_a_zip_with_names_that_are_no_text_is_told(tmp_path):
+    path = _patched_zip(tmp_path / "x.zip", {"é.png": png(0)}, _CENTRAL, {46: b"\xff"})
+    assert "x.zip cannot be read as a zip" in _refusal(path)

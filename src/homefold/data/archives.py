@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import struct
 import tarfile
 import zipfile
 from collections.abc import Iterator
@@ -25,6 +27,9 @@ ARCHIVE_EXTENSIONS = (".tar", ".zip")
 COMPRESSED_TAR_EXTENSIONS = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
 
 _ENCRYPTED = 0x1
+_ZIP_END = struct.Struct("<10xH10x")
+_LONGEST_COMMENT = 0xFFFF
+_MANY = 0xFFFF  # members: so many or more, which another place tells
 _READ_AT_ONCE = 1 << 20
 _LINK = "is a link, and links are not followed in a tar (tar -h packs what they lead to)"
 _SPARSE = "is stored in pieces (sparse), so that it cannot be read from the tar: unpack it"
@@ -61,7 +66,7 @@ def archive_texts(path: Path, ending: str) -> dict[str, bytes]:
     """
     with _archive_trouble(path):
         if _is_zip(path):
-            with zipfile.ZipFile(path) as packed:
+            with _open_zip(path) as packed:
                 names = [name for name in packed.namelist() if name.endswith(ending)]
                 return {_inner_path(name).name: packed.read(name) for name in names}
         with tarfile.open(path, mode="r:") as archive:
@@ -155,9 +160,22 @@ def _tar_images(path: Path) -> list[ArchiveImage]:
     return images
 
 
+@contextmanager
+def _open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
+    """A zip with as many members as it says: `zipfile` passes over those that a damaged one hides."""
+    with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+        file.seek(-min(_ZIP_END.size + _LONGEST_COMMENT, path.stat().st_size), os.SEEK_END)
+        tail = file.read()
+        (said,) = _ZIP_END.unpack_from(tail, tail.rindex(b"PK\x05\x06"))
+        found = len(archive.infolist())
+        if said not in (found % (_MANY + 1), _MANY):
+            raise zipfile.BadZipFile(f"its table has {found} members and should have {said}")
+        yield archive
+
+
 def _zip_images(path: Path) -> list[ArchiveImage]:
     stamp = file_stamp(path)
-    with zipfile.ZipFile(path) as archive:
+    with _open_zip(path) as archive:
         members = [member for member in archive.infolist() if is_image_name(_inner_path(member.filename).name)]
         for member in members:
             if member.flag_bits & _ENCRYPTED:
@@ -172,7 +190,7 @@ def _zip_images(path: Path) -> list[ArchiveImage]:
                 member.header_offset,
                 member.compress_size,
                 in_zip=True,
-                deflated=member.compress_type == zipfile.ZIP_DEFLATED,
+                unpacked_bytes=member.file_size if member.compress_type == zipfile.ZIP_DEFLATED else None,
                 checksum=member.CRC,
             )
             for member in members

@@ -20,6 +20,9 @@ from homefold.errors import DataError
 
 __all__ = ["ArchiveImage", "ArrayImage", "ArrayImages", "FileImage", "ImageSource", "Stamp", "file_stamp"]
 
+LARGEST_BYTES = 1 << 31
+"""Larger members of an archive are not read: 200 megapixels of sixteen bits, uncompressed, take less."""
+
 _ZIP_LOCAL_HEADER = struct.Struct("<4s22xHH")
 
 
@@ -111,7 +114,7 @@ class ArchiveImage:
         offset: where its bytes begin; in a zip, where its local header does.
         stored_bytes: how many bytes it takes up there.
         in_zip: whether a zip's local header stands before the bytes.
-        deflated: whether the bytes are compressed.
+        unpacked_bytes: how many bytes it has unpacked, where they are compressed; None where they are not.
         checksum: CRC-32 of the unpacked bytes; None in a tar, which has none.
         fault: why it cannot be read, where that is known already, to stand after its name.
     """
@@ -122,7 +125,7 @@ class ArchiveImage:
     offset: int
     stored_bytes: int
     in_zip: bool = False
-    deflated: bool = False
+    unpacked_bytes: int | None = None
     checksum: int | None = None
     fault: str = ""
 
@@ -154,6 +157,9 @@ class ArchiveImage:
         """The member's bytes, unpacked; raises `BadImageError`."""
         if self.fault:
             raise BadImageError(self.path, self.fault)
+        size = max(self.stored_bytes, self.unpacked_bytes or 0)
+        if size > LARGEST_BYTES:
+            raise BadImageError(self.path, f"is too large for an image ({size} bytes)")
         try:
             with self.archive.open("rb") as file:
                 file.seek(self.offset)
@@ -162,6 +168,8 @@ class ArchiveImage:
                 content = file.read(self.stored_bytes)
         except OSError as error:
             raise BadImageError(self.path, f"cannot be read ({error.strerror or error})") from None
+        except (OverflowError, ValueError):
+            raise BadImageError(self.path, f"is damaged (it should lie at byte {self.offset})") from None
         if len(content) < self.stored_bytes:
             raise BadImageError(self.path, "is cut off: the archive ends before it does")
         return self._unpacked(content)
@@ -174,12 +182,21 @@ class ArchiveImage:
         file.seek(name_bytes + extra_bytes, os.SEEK_CUR)
 
     def _unpacked(self, content: bytes) -> bytes:
+        if self.unpacked_bytes is not None:
+            content = self._inflated(content, self.unpacked_bytes)
+        if self.checksum is not None and zlib.crc32(content) != self.checksum:
+            raise BadImageError(self.path, "is damaged (its checksum is wrong)")
+        return content
+
+    def _inflated(self, content: bytes, size: int) -> bytes:
+        """No more than `size` bytes: a few can unfold to any number."""
+        inflater = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
         try:
-            unpacked = zlib.decompress(content, wbits=-zlib.MAX_WBITS) if self.deflated else content
+            unpacked = inflater.decompress(content, max_length=size + 1)
         except zlib.error as error:
             raise BadImageError(self.path, f"is damaged ({error})") from None
-        if self.checksum is not None and zlib.crc32(unpacked) != self.checksum:
-            raise BadImageError(self.path, "is damaged (its checksum is wrong)")
+        if len(unpacked) != size:
+            raise BadImageError(self.path, f"is damaged (it does not unfold to the {size} bytes it should have)")
         return unpacked
 
 
