@@ -17,6 +17,7 @@ from homefold.data.dataset import DomainDataset
 from homefold.data.decoding import one_ahead
 from homefold.data.folder import find_images, load_images
 from homefold.data.images import resize_images
+from homefold.data.names import written
 from homefold.data.registry import domain_names, load_dataset
 from homefold.data.splits import selection_split
 from homefold.device import deterministic_algorithms, resolve_device
@@ -188,7 +189,7 @@ class Homefold:
             "images": {
                 "trained_on": len(train),
                 "held_out": len(held_out),
-                "skipped": [list(item) for item in dataset.skipped],
+                "skipped": [[written(text) for text in item] for item in dataset.skipped],
             },
             "features": trained.report.as_dict(),
             "manifold": model.manifold.report.as_dict(),

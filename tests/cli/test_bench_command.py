@@ -44,6 +44,16 @@ def test_plan_says_what_there_is_to_do_and_does_nothing(homefold: Homefold, tmp_
     assert (planned["runs"], planned["trainings_to_do"]) == (20, 28)
 
 
+def test_data_in_a_folder_whose_name_is_no_text_gets_records(homefold: Homefold, photos: Path, tmp_path: Path) -> None:
+    odd = photos.rename(tmp_path / os.fsdecode(b"caf\xe9"))
+    words = ["bench", "single-source", "--data", str(odd), *QUICK, "--methods", "deep-all", "--targets", "night"]
+    assert homefold(*words, "--out", tmp_path / "runs").code == 0
+    records = read_records(tmp_path / "runs" / "records.jsonl")
+    assert {record.dataset for record in records} == {r"caf\udce9"}
+    assert r"caf\udce9" in records[0].command
+    assert homefold("report", tmp_path / "runs").code == 0
+
+
 def test_the_table_the_records_and_the_time_left(homefold: Homefold, tmp_path: Path) -> None:
     more = ["--methods", "deep-all", "without-projection", "--targets", "street", "scan"]
     ended = homefold(*bench(tmp_path / "runs", *more))

@@ -168,6 +168,29 @@ def test_a_corrupt_image_is_named_and_skipped_and_counted_on_request(
     assert "1 left out as unreadable" in homefold("info", tmp_path / "m").out
 
 
+def test_a_class_whose_name_is_no_text_is_refused_before_an_image_is_decoded(
+    homefold: Homefold, photos: Path, tmp_path: Path
+) -> None:
+    odd = photos / "day" / os.fsdecode(b"caf\xe9")
+    (photos / "day" / "across").rename(odd)
+    (odd / "00.png").write_bytes(b"decoding this would fail")
+    ended = homefold("fit", photos, "--out", tmp_path / "m", *QUICK)
+    assert ended.code == 1
+    assert f"The class caf\\udce9 in {photos} has a name that is not valid UTF-8" in ended.error
+    assert list(tmp_path.iterdir()) == [photos]
+
+
+def test_a_bad_image_whose_name_is_no_text_is_left_out_and_the_model_saved(
+    homefold: Homefold, photos: Path, tmp_path: Path
+) -> None:
+    (photos / "day" / "across" / os.fsdecode(b"caf\xe9.png")).write_bytes(b"no image")
+    arguments = ["fit", photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK]
+    ended = homefold(*arguments, "--skip-bad", "--json")
+    assert ended.code == 0
+    assert [path for path, _ in ended.json["images"]["skipped"]] == [f"{photos}/day/across/caf\\udce9.png"]
+    assert "1 left out as unreadable" in homefold("info", tmp_path / "m").out
+
+
 def test_a_setting_out_of_range_is_a_usage_error(homefold: Homefold, shared_photos: Path, tmp_path: Path) -> None:
     ended = homefold("fit", shared_photos, "--out", tmp_path / "m", "--epochs", "0")
     assert (ended.code, ended.out) == (2, "")

@@ -335,3 +335,18 @@ def test_a_zip_may_begin_with_something_else_and_end_with_a_comment(tmp_path):
 def test_a_zip_with_names_that_are_no_text_is_told(tmp_path):
     path = _patched_zip(tmp_path / "x.zip", {"é.png": png(0)}, _CENTRAL, {46: b"\xff"})
     assert "x.zip cannot be read as a zip" in _refusal(path)
+
+
+@pytest.mark.parametrize("name", ["a\udce9/cat/0.png", "a/c\udce9t/0.png"])
+def test_a_name_in_a_tar_that_is_no_text_is_refused_before_anything_is_decoded(tmp_path, cache_dir, name):
+    path = write_tar(tmp_path / "x.tar", {name: b"decoding this would fail", **numbered(_DATASET)})
+    with pytest.raises(DataError, match=r"The (class|domain) c?a?\\udce9t? in .*x\.tar .* not valid UTF-8") as told:
+        load_dataset(path)
+    str(told.value).encode()
+    assert verify_folder(path).verdict == "errors"
+
+
+def test_an_image_in_a_tar_may_have_any_name(tmp_path, cache_dir):
+    names = [f"{domain}/{name}/\udce9\n\x1b{i}.png" for domain in "ab" for name in ("cat", "dog") for i in range(2)]
+    path = write_tar(tmp_path / "x.tar", numbered(names))
+    assert load_dataset(path, size=(6, 6)).images[3].tolist() == pixels_of(3).tolist()

@@ -137,3 +137,11 @@ def test_labels_that_do_not_fit_get_a_sentence(labels, class_names, message):
 def test_domains_that_do_not_fit_are_called_domains():
     with pytest.raises(DataError, match="domains run from 0 to 2, but there are 2 names"):
         dataset_from_arrays(_pixels(), [0, 1, 0, 1], [0, 1, 2, 0], domain_names=["a", "b"])
+
+
+def test_labels_and_domains_that_are_no_text_are_refused():
+    for labels, domains in ((["a", "b\ud800"] * 2, [0, 1] * 2), ([0, 1] * 2, ["a", "b\ud800"] * 2)):
+        with pytest.raises(DataError, match=r"The (class|domain) b\\ud800 in arrays .* not valid UTF-8"):
+            dataset_from_arrays(_pixels(), labels, domains)
+    with pytest.raises(DataError, match="The class \\\\udcff in arrays"):
+        dataset_from_arrays(_pixels(), [0, 1, 0, 1], [0, 0, 1, 1], class_names=["a", "\udcff"])

@@ -426,3 +426,28 @@ def test_an_unexpected_error_in_a_thread_stops_the_rest():
     with pytest.raises(ZeroDivisionError):
         list(map_images(fail, range(1000), description="failing", workers=1))
     assert len(seen) < 1000
+
+
+@pytest.mark.parametrize(("old", "new", "what"), [("cat", b"caf\xe9", "class"), ("inside", b"caf\xe9", "domain")])
+def test_a_folder_name_that_is_no_text_is_refused_before_anything_is_decoded(photos, old, new, what):
+    for folder in [photos, *photos.iterdir()]:
+        if (folder / old).exists():
+            (folder / old).rename(os.fsdecode(os.path.join(os.fsencode(folder), new)))
+    for image in photos.rglob("*.png"):
+        image.write_text("decoding this would fail")
+    with pytest.raises(
+        DataError, match=rf"The {what} caf\\udce9 in .*photos .* not valid UTF-8.*; rename it\."
+    ) as told:
+        load_folder(photos, size=(2, 2))
+    str(told.value).encode()
+
+
+def test_classes_that_differ_only_in_case_or_form_are_warned_of(photos):
+    _image(photos / "inside" / "Cat" / "0.png")
+    _image(photos / "outside" / "caf\u00e9" / "0.png")
+    _image(photos / "outside" / "cafe\u0301" / "0.png")
+    clashes = [text for text in scan_folder(photos).warnings if "can be told apart only by" in text]
+    assert [text.split(" can be")[0] for text in clashes] == [
+        "The classes 'Cat' and 'cat'",
+        "The classes 'cafe\u0301' and 'caf\u00e9'",
+    ]

@@ -49,7 +49,7 @@ def test_a_folder_whose_name_is_no_text_is_cached_too(tmp_path, cache_dir):
     moved = folder.rename(tmp_path / "moved\udcff")
     assert load(moved)[1].decoded == 0
     (entry,) = ImageCache().entries()
-    assert entry.names == ("ph\udcff", "moved\udcff")
+    assert entry.names == (r"ph\udcff", r"moved\udcff")
 
 
 def test_an_entry_that_was_deleted_meanwhile_is_not_half_made_again(photos, cache_dir):

@@ -96,9 +96,10 @@ def _stopped(arguments: list[str], code: int) -> int:
 
 def _let_any_name_be_printed() -> None:
     """A file name need not be valid in the terminal's encoding: show its odd bytes escaped instead of failing."""
-    reconfigure = getattr(sys.stdout, "reconfigure", None)
-    if reconfigure is not None:
-        reconfigure(errors="backslashreplace")
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
 
 
 def _abandon_stdout() -> None:

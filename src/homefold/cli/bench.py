@@ -15,6 +15,7 @@ import tyro
 from homefold.cli.bench_board import BenchBoard, show_seconds
 from homefold.cli.output import fact_table, note, print_json, result_console, result_table, show_share
 from homefold.cli.parsing import DebugFlag, DeviceFlag, JsonFlag, Names, PluginFlag, Switch, flatten, parse
+from homefold.data.names import written
 from homefold.errors import ConfigError
 from homefold.fit_flags import as_settings, setting_of
 from homefold.progress import RichReporter
@@ -132,7 +133,7 @@ def run(arguments: Sequence[str]) -> int:
     from homefold.evaluation.bench import run_bench  # imports torch, which --help does not need
     from homefold.evaluation.planning import Planner, make_plan
 
-    options = command.options(shlex.join(["homefold", "bench", *map(str, arguments)]))
+    options = command.options(written(shlex.join(["homefold", "bench", *map(str, arguments)])))
     with _advice_by_settings():
         planner = Planner(options, reporter=RichReporter())
         plan = make_plan(planner)

@@ -8,6 +8,7 @@ from pathlib import Path
 from homefold.data.archives import archive_images
 from homefold.data.domain_tree import DomainTree, index_tree
 from homefold.data.index import ImageIndex
+from homefold.data.names import written
 
 __all__ = ["index_archive"]
 
@@ -29,7 +30,7 @@ def index_archive(
     places = {path.joinpath(*parts): image for parts, image in images.items()}
     found = index_tree(path, _tree(path, images, 1 if wrapped else 0), domains, allow_one_class)
     return ImageIndex(
-        name=name or path.stem,
+        name=name or written(path.stem),
         root=path,
         sources=[places[place] for place in found.paths],
         labels=found.labels,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from homefold.data.names import check_names
 from homefold.errors import DataError
 
 __all__ = ["DomainDataset"]
@@ -57,6 +58,8 @@ class DomainDataset:
                 raise DataError(
                     f"{what} run from {values.min()} to {values.max()}, but there are {len(names)} names ({names})."
                 )
+        check_names("class", self.class_names, self.name)
+        check_names("domain", self.domain_names, self.name)
         for what, texts in (("paths", self.paths), ("splits", self.splits)):
             if texts and len(texts) != n:
                 raise DataError(f"{what} must be empty or have one entry for each of the {n} images; got {len(texts)}.")

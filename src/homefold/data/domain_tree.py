@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -172,11 +173,24 @@ def _warnings(root: Path, tree: DomainTree, chosen: Sequence[str], class_names: 
                 f"The class {name} has no images in {_some(missing)} (only in {_some(present)}); "
                 "what it looks like there can only be guessed from the other domains."
             )
+    for alike in _alike(class_names):
+        yield (
+            f"The classes {' and '.join(map(repr, alike))} can be told apart only by upper and lower case or by how "
+            "their letters are coded; if they are one class, give its folders one name."
+        )
     if len(tree.classes) == 1:
         yield (
             f"{root} has one domain ({chosen[0]}). A model fitted to it is single-source: no image shows it "
             "what changes from one domain to the next, so expect it to hold up less well on an unseen one."
         )
+
+
+def _alike(names: Iterable[str]) -> list[list[str]]:
+    """Names that look the same to people, together."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(unicodedata.normalize("NFKC", name).casefold(), []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def _some(names: Iterable[str]) -> str:

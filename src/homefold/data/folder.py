@@ -16,6 +16,7 @@ from homefold.data.domain_tree import DomainTree, FolderIndex, expected_layout, 
 from homefold.data.images import IMAGE_EXTENSIONS, MAX_MEGAPIXELS, Resize, is_image_name
 from homefold.data.index import ImageIndex
 from homefold.data.loading import decode_index
+from homefold.data.names import written
 from homefold.data.sources import FileImage
 from homefold.errors import DataError
 from homefold.progress import ProgressReporter, SilentReporter
@@ -95,7 +96,7 @@ def index_folder(
     """
     found = scan_folder(root, domains=domains, allow_one_class=allow_one_class)
     return ImageIndex(
-        name=name or found.root.resolve().name,
+        name=name or written(found.root.resolve().name),
         root=found.root,
         sources=[FileImage(path) for path in found.paths],
         labels=found.labels,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from homefold.data.names import check_names
 from homefold.data.sources import ImageSource
 from homefold.errors import DataError
 
@@ -47,6 +48,8 @@ class ImageIndex:
         assert self.labels.shape == self.domains.shape == (n,)
         assert not self.splits or len(self.splits) == n
         assert (np.diff(self.domains) >= 0).all()
+        check_names("class", self.class_names, self.root)
+        check_names("domain", self.domain_names, self.root)
 
     def __len__(self) -> int:
         return len(self.sources)
