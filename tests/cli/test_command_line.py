@@ -256,3 +256,51 @@ print(sorted({{"torch", "tyro", "numpy", "rich"}} & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("\n[]\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["fit", "photos", "--out", ""], "A path is empty"),
+        (["predict", "", "photos"], "A path is empty"),
+        (["predict", "model", "photos", "--out="], "A path is empty"),
+        (["evaluate", "", "photos"], "A path is empty"),
+        (["info", ""], "A path is empty"),
+        (["demo", "--out", ""], "A path is empty"),
+        (["bench", "pacs", "--out", ""], "A path is empty"),
+        (["report", ""], "Could not find valid parse for arguments: ['']"),
+        (["data", "get", "mnist", "--to", ""], "A path is empty"),
+    ],
+)
+def test_an_empty_path_is_a_usage_error(
+    homefold: Homefold, words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = homefold(*words)
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["fit", "", "--out", "model"], "A path is empty"),
+        (["data", "describe", ""], "A path is empty"),
+        (["data", "verify", ""], "A path is empty"),
+        (["data", "verify", "pacs", ""], "A path is empty"),
+        (["bench", "beta", "--data", "", "--out", "runs"], "--data is empty"),
+    ],
+)
+def test_data_without_a_name_is_refused(
+    homefold: Homefold, words: list[str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = homefold(*words)
+    assert ended.code == 1
+    assert ended.error.startswith(sentence)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_home_folder_is_found_also_where_the_shell_did_not_look_for_it(tmp_path: Path) -> None:
+    assert parse(info.InfoOptions, "info", ["~/model"]).model == Path.home() / "model"

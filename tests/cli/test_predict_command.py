@@ -373,6 +373,9 @@ def test_json_and_csv_together_are_a_usage_error(homefold: Homefold, shared_mode
         (["nowhere", "x.png"], "there is no model at nowhere"),
         (["{photos}", "{photos}"], "is not a homefold model"),
         (["{model}"], "No image was given"),
+        (["{model}", ""], "A path is empty"),
+        (["{model}", "/dev/zero"], "/dev/zero is a device, not a file. Save what comes from it"),
+        (["{model}", "{photos}", "/dev/null", "--json"], "/dev/null is a device, not a file."),
         (["{model}", "*.nothing"], "No image matches the pattern *.nothing."),
         (["{model}", "{photos}", "--device", "toaster"], "there is no device 'toaster'"),
     ],
@@ -383,6 +386,31 @@ def test_what_cannot_work_is_a_sentence(
     ended = homefold("predict", *(word.format(model=shared_model, photos=shared_photos) for word in arguments))
     assert (ended.code, ended.out) == (1, "")
     assert expected in ended.error
+
+
+def test_a_pipe_is_refused_at_once_and_left_out_on_request(
+    homefold: Homefold, shared_model: Path, shared_photos: Path, tmp_path: Path
+) -> None:
+    pipe = tmp_path / "pipe.png"
+    os.mkfifo(pipe)
+    ended = homefold("predict", shared_model, pipe)
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.error.startswith(f"{pipe} is a pipe, not a file.")
+    ended = homefold("predict", shared_model, shared_photos / "day", pipe, "--skip-bad", "--json")
+    assert ended.code == 0
+    assert [line["path"] for line in ended.json_lines if "error" in line] == [str(pipe)]
+    assert homefold("predict", shared_model, tmp_path).error.startswith(f"There are no images in the folder {tmp_path}")
+
+
+def test_standard_input_is_an_image_only_where_it_is_a_file(shared_model: Path, shared_photos: Path) -> None:
+    image = shared_photos / "day" / "across" / "00.png"
+    words = [sys.executable, "-m", "homefold", "predict", str(shared_model), "/dev/stdin", "--json", "--device", "cpu"]
+    with image.open("rb") as file:
+        ended = subprocess.run(words, stdin=file, capture_output=True, text=True, timeout=120)
+    assert json.loads(ended.stdout)["path"] == "/dev/stdin"
+    ended = subprocess.run(words, input="", capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 1
+    assert "error: /dev/stdin is a pipe, not a file." in ended.stderr
 
 
 def test_projection_flags_change_the_models_own_settings(

@@ -311,15 +311,35 @@ def test_what_a_dead_process_would_have_done_threads_do_with_one_warning(tmp_pat
         _assert_same(_decoded(sources, None), expected)
 
 
-def test_a_process_that_dies_over_an_image_leaves_it_to_threads(tmp_path, by_processes):
-    pipe = tmp_path / "pipe.png"
+_WAITING = """
+import sys
+
+def wait(event, arguments):
+    if event == "open" and str(arguments[0]).endswith("waiting.png"):
+        open({pipe!r}, "rb").read()
+
+sys.addaudithook(wait)
+"""
+
+
+def _image_that_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """An image that processes started from now on open only once the pipe beside it was opened and closed."""
+    image, pipe, hook = tmp_path / "waiting.png", tmp_path / "pipe", tmp_path / "hook" / "sitecustomize.py"
+    image.write_bytes(_encoded("PNG"))
     os.mkfifo(pipe)
-    sources = [*_files(tmp_path), FileImage(pipe)]
+    hook.parent.mkdir()
+    hook.write_text(_WAITING.format(pipe=str(pipe)))
+    places = [str(hook.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(places))
+    return image, pipe
+
+
+def test_a_process_that_dies_over_an_image_leaves_it_to_threads(tmp_path, monkeypatch, by_processes):
+    image, pipe = _image_that_waits(tmp_path, monkeypatch)
+    sources = [*_files(tmp_path), FileImage(image)]
 
     def kill_whoever_opens_it() -> None:
         with pipe.open("wb"):
-            pipe.unlink()
-            pipe.write_bytes(_encoded("PNG"))
             for process_id in by_processes.pool.process_ids:
                 os.kill(process_id, signal.SIGKILL)
 
@@ -329,7 +349,7 @@ def test_a_process_that_dies_over_an_image_leaves_it_to_threads(tmp_path, by_pro
         found = _decoded(sources, None)
     killer.join()
     _assert_same(found, _by_threads(sources))
-    assert str(pipe) not in [name for _, name, _, _ in found[1]]
+    assert str(image) not in [name for _, name, _, _ in found[1]]
 
 
 def test_processes_with_nothing_to_do_end_and_are_started_again(tmp_path):
@@ -416,11 +436,10 @@ def test_a_script_without_a_guard_ends_and_its_processes_with_it(tmp_path):
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_whatever_ends_the_script_in_the_middle_of_an_image_ends_its_processes(tmp_path, how):
-    pipe = tmp_path / "pipe.png"
-    os.mkfifo(pipe)
+def test_whatever_ends_the_script_in_the_middle_of_an_image_ends_its_processes(tmp_path, monkeypatch, how):
+    image, pipe = _image_that_waits(tmp_path, monkeypatch)
     before = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
-    script = _script(tmp_path, pipe)
+    script = _script(tmp_path, image)
     with pipe.open("wb"):
         # A decoder process has opened it, and waits for what never comes.
         script.send_signal(how)

@@ -306,7 +306,21 @@ def test_a_domain_may_be_a_link(photos, tmp_path):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 def test_a_pipe_called_like_an_image_is_passed_over(photos):
     os.mkfifo(photos / "inside" / "cat" / "pipe.png")
-    assert scan_folder(photos).counts().tolist() == [[2, 2], [2, 2]]
+    index = scan_folder(photos)
+    assert index.counts().tolist() == [[2, 2], [2, 2]]
+    assert index.ignored == 1
+    assert len(find_images(photos)) == 8
+    assert find_images(str(photos / "inside" / "cat" / "*")) == find_images(photos / "inside" / "cat")
+    with pytest.raises(DataError, match=r"No image matches the pattern .*pipe\.\*"):
+        find_images(str(photos / "inside" / "cat" / "pipe.*"))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_given_for_a_folder_is_refused(tmp_path):
+    for name in ("pipe", "pipe.tar", "pipe.zip"):
+        os.mkfifo(tmp_path / name)
+        with pytest.raises(DataError, match=rf"{name} is a pipe, not a folder\. Expected a folder of domains"):
+            load_folder(tmp_path / name)
 
 
 @pytest.mark.skipif(AS_ROOT, reason="root may read everything")
@@ -383,6 +397,25 @@ def test_an_archive_among_single_images_is_told_to_be_unpacked(tmp_path, name):
 def test_a_file_whose_name_looks_like_a_pattern_is_found(tmp_path):
     path = _image(tmp_path / "cat[1].png")
     assert find_images([path]) == [path]
+
+
+def test_an_empty_name_is_refused(photos, monkeypatch):
+    monkeypatch.chdir(photos)
+    for given in ("", [""], [photos, ""]):
+        with pytest.raises(DataError, match=r"A path is empty: name a file or a folder"):
+            find_images(given)
+    for read in (scan_folder, load_folder):
+        with pytest.raises(DataError, match="A path is empty"):
+            read("")
+    assert len(find_images(".")) == 8
+
+
+@pytest.mark.parametrize("given", ["~nobody-of-this-name/a.png", "x" * 5000, "a\0b", "a\0b/*.png", "~nobody/*.png"])
+def test_a_name_that_no_file_can_have_is_not_found(given):
+    with pytest.raises(DataError, match=r"There is no file or folder|No image matches the pattern"):
+        find_images([given])
+    with pytest.raises(DataError, match="There is no folder"):
+        scan_folder(given)
 
 
 def test_every_argument_that_finds_nothing_is_named(photos, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import socket
 import subprocess
 import sys
 import warnings
@@ -18,6 +19,7 @@ from PIL import Image
 
 from homefold.data import images
 from homefold.data.images import BadImageError, decode_image, is_image_name, resize_images
+from homefold.data.sources import FileImage
 from homefold.errors import ConfigError, DataError
 
 RED, GREEN, BLUE, WHITE, BLACK = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255), (0, 0, 0)
@@ -387,6 +389,20 @@ def test_a_missing_file_and_a_folder_are_told_apart(tmp_path):
         decode_image(tmp_path / "gone.png", size=None)
     with pytest.raises(DataError, match="is a folder"):
         decode_image(tmp_path, size=None)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_what_never_ends_is_not_opened(tmp_path):
+    pipe, link, port = tmp_path / "pipe.png", tmp_path / "link.png", tmp_path / "s.png"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(port))
+        kinds = [(pipe, "a pipe"), (link, "a pipe"), (Path("/dev/zero"), "a device"), (port, "a socket")]
+        for path, kind in kinds:
+            with pytest.raises(BadImageError, match=rf"{path.name} is {kind}, not a file\. Save what comes from it"):
+                decode_image(path, size=(2, 2))
+            assert FileImage(path).digest() == ""
 
 
 def test_a_file_object_is_decoded_and_named_as_the_caller_says():

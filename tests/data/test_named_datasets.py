@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import os
 import pickle
 import struct
 
@@ -389,6 +390,36 @@ def test_digits_with_one_channel_are_taken_and_with_the_channels_first_told(tmp_
     with pytest.raises(DataError, match=r"it holds uint8 \(10, 3, 32, 32\)\. Save the images in that form"):
         load_dataset("digits-few-shot", root=tmp_path, domains=["usps"])
     assert "Save the images" in verify_dataset("digits-few-shot", tmp_path, domains=["usps"]).errors[0]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize(
+    ("dataset", "pipe"),
+    [
+        ("pacs", "photo_train_kfold.txt"),
+        ("digits-few-shot", "mnist.npz"),
+        ("digits-few-shot", "t10k-labels-idx1-ubyte"),
+        ("digits-few-shot", "usps.bz2"),
+        ("digits-few-shot", "test_32x32.mat"),
+        ("cifar10-c", "data_batch_1"),
+        ("cifar10-c", "fog.npy"),
+    ],
+)
+def test_a_pipe_in_place_of_a_file_is_told(tmp_path, dataset, pipe):
+    write_folder(tmp_path, {**numbered(PACS), "t10k-images-idx3-ubyte": b"", "labels.npy": b""})
+    for number in range(2, 6):
+        (tmp_path / f"data_batch_{number}").touch()
+    os.mkfifo(tmp_path / pipe)
+    with pytest.raises(DataError, match=rf"{pipe} .*\(it is a pipe, not a file\)"):
+        load_dataset(dataset, root=tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_pipes_called_like_images_or_archives_are_passed_over(tmp_path):
+    write_folder(tmp_path, numbered(PACS))
+    os.mkfifo(tmp_path / "photo" / "dog" / "pipe.png")
+    os.mkfifo(tmp_path / "sketch.tar")
+    assert len(load_dataset("pacs", root=tmp_path, size=(6, 6))) == len(PACS)
 
 
 def test_damaged_digit_files_are_named(tmp_path):

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from homefold.data import registry
+from homefold import Homefold, preset_config
+from homefold.data import registry, verify_dataset, verify_folder
 from homefold.data.dataset import DomainDataset
 from homefold.data.registry import (
     DatasetEntry,
     LoadRequest,
     dataset_entry,
+    domain_names,
     list_datasets,
     load_dataset,
     register_dataset,
@@ -115,6 +117,29 @@ def test_an_unknown_name_is_answered_with_those_there_are():
     with pytest.raises(DataError, match="no dataset 'nothing-like-it'") as caught:
         dataset_entry("nothing-like-it")
     assert "Did you mean" not in str(caught.value)
+
+
+def test_an_empty_name_is_refused(photos, monkeypatch):
+    monkeypatch.chdir(photos)
+    reads = [
+        lambda: load_dataset(""),
+        lambda: load_dataset("folder", root=""),
+        lambda: domain_names(""),
+        lambda: Homefold(preset_config("small"), device="cpu").fit(""),
+    ]
+    for read in reads:
+        with pytest.raises(DataError, match=r"A path is empty: name a file or a folder"):
+            read()
+    for report in (verify_folder(""), verify_dataset("pacs", "")):
+        assert report.errors[0].startswith("A path is empty")
+
+
+def test_a_name_that_no_folder_can_have_is_not_found():
+    for name in ("~nobody-of-this-name/x", "x" * 5000, "a\0b", "pacs:" + "x" * 5000, "folder:~nobody-of-this-name"):
+        with pytest.raises(DataError, match=r"[Tt]here is no "):
+            load_dataset(name)
+        with pytest.raises(DataError, match=r"[Tt]here is no "):
+            domain_names(name)
 
 
 def test_files_are_asked_for_where_they_are_needed_and_refused_where_not(toy, photos):

@@ -58,7 +58,11 @@ class BenchCommand:
     """Which table: a dataset's, or one of the analyses, which run on any dataset that fits."""
     out: Annotated[Path, tyro.conf.arg(metavar="RUNS")]
     """The folder for records, artifacts and trained stages; several suites may share it."""
-    data: Annotated[str, tyro.conf.arg(metavar="DATA", help_behavior_hint="(default: the suite's own dataset)")] = ""
+    data: Annotated[
+        str | None,
+        tyro.conf.DisallowNone,
+        tyro.conf.arg(metavar="DATA", help_behavior_hint="(default: the suite's own dataset)"),
+    ] = None
     """A dataset's name, NAME:PATH for one that needs files, or a folder DATA/domain/class/image."""
     methods: Annotated[Names, tyro.conf.arg(metavar="METHOD …", help_behavior_hint="(default: the suite's)")] = ()
     """Which methods to run (homefold methods lists them)."""
@@ -101,10 +105,12 @@ class BenchCommand:
         """What the library is asked for, by this command line."""
         from homefold.evaluation.options import BenchOptions
 
+        if self.data == "":
+            raise ConfigError("--data is empty: name a dataset or a folder, or leave it out for the suite's own.")
         return BenchOptions(
             suite=self.suite,
             out=self.out,
-            data=self.data,
+            data=self.data or "",
             methods=flatten(self.methods),
             targets=flatten(self.targets),
             sources=flatten(self.sources),

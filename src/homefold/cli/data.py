@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from homefold.data import (
     verify_dataset,
     verify_folder,
 )
+from homefold.data.paths import given_path
 from homefold.data.registry import LoadRequest
 from homefold.data.verify import VerificationReport
 from homefold.errors import ConfigError, DataError
@@ -103,9 +105,9 @@ class DescribeOptions:
 def run_describe(arguments: Sequence[str]) -> int:
     """`homefold data describe`."""
     options = parse(DescribeOptions, "data describe", arguments)
-    folder = Path(options.data).expanduser()
+    folder = given_path(options.data)
     name, root = split_name(options.data)
-    named = is_dataset_name(name) or not folder.exists()
+    named = is_dataset_name(name) or not os.path.exists(folder)
     facts = _describe_named(name, root) if named else _described(folder, "folder")
     if options.json:
         print_json(facts)
@@ -226,13 +228,13 @@ def _name_and_path(words: tuple[str, ...]) -> tuple[str | None, Path]:
         if root is not None:
             return name, root
         if not is_dataset_name(words[0]):
-            return None, Path(words[0]).expanduser()
+            return None, given_path(words[0])
         if dataset_entry(words[0]).embedded:
             raise DataError(f"{words[0]} is embedded: it has no files that could be damaged.")
-        here = f" (here perhaps ./{words[0]})" if Path(words[0]).exists() else ""
+        here = f" (here perhaps ./{words[0]})" if os.path.exists(words[0]) else ""
         raise DataError(f"say where the files of {words[0]} lie{here}: homefold data verify {words[0]} PATH")
     if len(words) == 2:
-        return dataset_entry(words[0]).name, Path(words[1]).expanduser()
+        return dataset_entry(words[0]).name, given_path(words[1])
     raise ConfigError("homefold data verify takes a PATH, or a NAME and a PATH.")
 
 

@@ -11,6 +11,8 @@ from typing import Annotated, TypeVar
 import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
+from homefold.data.paths import given_path
+
 __all__ = [
     "DebugFlag",
     "DeviceFlag",
@@ -70,6 +72,20 @@ def _number_or_none(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[float |
         instance_from_str=lambda words: None if words[0].lower() == "none" else number(words[0]),
         is_instance=lambda value: value is None or type(value) is number,
         str_from_instance=lambda value: ["none" if value is None else str(value)],
+    )
+
+
+@_registry.primitive_rule
+def _path(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Path] | None:
+    """As the library takes one: not empty, and `~` is a home folder also where the shell left it, as in `--out=~/m`."""
+    if info.type is not Path:
+        return None
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="PATH",
+        instance_from_str=lambda words: given_path(words[0]),
+        is_instance=lambda value: isinstance(value, Path),
+        str_from_instance=lambda value: [str(value)],
     )
 
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from homefold.data.images import is_image_name
+from homefold.data.paths import check_plain_file
 from homefold.data.sources import ArchiveImage, file_stamp
 from homefold.errors import DataError
 
@@ -52,6 +53,7 @@ def archive_images(path: Path) -> list[tuple[PurePosixPath, ArchiveImage]]:
         path: the archive.
     """
     with _archive_trouble(path):
+        check_plain_file(path)
         images = _zip_images(path) if _is_zip(path) else _tar_images(path)
     placed = [(_inner_path(image.member), image) for image in images]
     return [(member, image) for member, image in placed if _is_wanted(member)]
@@ -65,6 +67,7 @@ def archive_texts(path: Path, ending: str) -> dict[str, bytes]:
         ending: such as `_kfold.txt`.
     """
     with _archive_trouble(path):
+        check_plain_file(path)
         if _is_zip(path):
             with _open_zip(path) as packed:
                 names = [name for name in packed.namelist() if name.endswith(ending)]

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from homefold.data.index import ImageIndex
+from homefold.data.paths import check_plain_file
 from homefold.data.restricted_pickle import read_array_pickle
 from homefold.data.sources import ArrayImages, ImageSource
 from homefold.errors import DataError
@@ -92,6 +93,7 @@ def _npz_images(path: Path, name: str) -> np.ndarray:
 
 def _npz_array(path: Path, name: str, *, missing_ok: bool) -> np.ndarray | None:
     try:
+        check_plain_file(path)
         with np.load(path, allow_pickle=False) as archive:
             if name not in archive.files:
                 if missing_ok:
@@ -113,6 +115,7 @@ def read_idx(images: Path, labels: Path, split: str) -> LabelledArray:
 
 def _idx_array(path: Path) -> np.ndarray:
     try:
+        check_plain_file(path)
         content = path.read_bytes()
         if path.suffix == ".gz":
             content = gzip.decompress(content)
@@ -133,6 +136,7 @@ def read_usps(path: Path, split: str) -> LabelledArray:
 
 def _usps_arrays(path: Path) -> tuple[np.ndarray, np.ndarray]:
     try:
+        check_plain_file(path)
         lines = bz2.decompress(path.read_bytes()).decode().splitlines()
         labels = np.array([int(line.split(maxsplit=1)[0]) for line in lines]) - 1
         values = np.full((len(lines), 256), -1.0)
@@ -152,6 +156,7 @@ def read_svhn(path: Path, split: str) -> LabelledArray:
 
     def arrays(*names: str) -> list[np.ndarray]:
         try:
+            check_plain_file(path)
             found = loadmat(path, variable_names=list(names))
             return [found[name] for name in names]
         # scipy raises whatever its parser stumbles over.

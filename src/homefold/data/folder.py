@@ -17,6 +17,7 @@ from homefold.data.images import IMAGE_EXTENSIONS, MAX_MEGAPIXELS, Resize, is_im
 from homefold.data.index import ImageIndex
 from homefold.data.loading import decode_index
 from homefold.data.names import written
+from homefold.data.paths import given_path, special_kind
 from homefold.data.sources import FileImage
 from homefold.errors import DataError
 from homefold.progress import ProgressReporter, SilentReporter
@@ -36,7 +37,7 @@ def scan_folder(
         domains: only these, in this order; by default all, sorted. Class names come from these alone.
         allow_one_class: accept a single class, which can be predicted but not learned.
     """
-    root = Path(root).expanduser()
+    root = given_path(root)
     _check_root(root)
     return index_tree(root, _read_tree(root), domains, allow_one_class)
 
@@ -164,9 +165,11 @@ def load_images(
 
 def _check_root(root: Path) -> None:
     expected = f"Expected a folder of domains: {expected_layout(root)}."
-    if root.is_dir():
+    if os.path.isdir(root):
         return
-    if root.exists():
+    if kind := special_kind(root):
+        raise DataError(f"{root} is {kind}, not a folder. {expected}")
+    if os.path.exists(root):
         advice = "load_dataset reads it packed." if is_archive(root) else "If it is an archive, unpack it first."
         raise DataError(f"{root} is a file, not a folder. {expected} {advice}")
     raise DataError(f"There is no folder {root}. {expected}")
@@ -199,8 +202,7 @@ def _list(folder: Path, tree: DomainTree | None) -> tuple[list[Path], list[Path]
                 if os.path.isdir(path) if entry.is_symlink() else entry.is_dir():
                     if not entry.name.startswith(".") and entry.name not in _ARCHIVERS_FOLDERS:
                         folders.append(path)
-                # A link that leads nowhere is kept, so that it is reported as a bad image.
-                elif is_image_name(entry.name) and (os.path.isfile(path) or not os.path.exists(path)):
+                elif _is_image(path):
                     images.append(path)
                 else:
                     ignored += 1
@@ -211,6 +213,11 @@ def _list(folder: Path, tree: DomainTree | None) -> tuple[list[Path], list[Path]
     if tree is not None:
         tree.ignored += ignored
     return sorted(folders), sorted(images)
+
+
+def _is_image(path: Path) -> bool:
+    """Whether a search takes this for an image: no pipe, but a link that leads nowhere, to be told of as a bad one."""
+    return is_image_name(path.name) and not special_kind(path)
 
 
 def _images_below(folder: Path, tree: DomainTree | None = None) -> list[Path]:
@@ -231,26 +238,27 @@ def _images_below(folder: Path, tree: DomainTree | None = None) -> list[Path]:
 
 
 def _matches(argument: str | Path) -> list[Path]:
-    path = Path(argument).expanduser()
-    if path.is_dir():
+    path = given_path(argument)
+    if os.path.isdir(path):
         return _images_below(path)
-    if path.exists():
+    if os.path.exists(path):
         if is_archive(path) or is_compressed_tar(path):
             raise DataError(
                 f"{path} is an archive, and single images are not read from one: unpack it first. "
                 "(homefold fit and evaluate read <domain>/<class>/<image> in a tar or zip as it is.)"
             )
         return [path]
-    hits = (Path(hit) for hit in glob.glob(str(path), recursive=True))
+    try:
+        hits = [Path(hit) for hit in glob.glob(str(path), recursive=True)]
+    except ValueError:  # a zero byte, which no name has
+        return []
     return [
-        found
-        for hit in hits
-        for found in (_images_below(hit) if hit.is_dir() else [hit] if is_image_name(hit.name) else [])
+        found for hit in hits for found in (_images_below(hit) if hit.is_dir() else [hit] if _is_image(hit) else [])
     ]
 
 
 def _why_nothing(argument: str | Path) -> str:
-    if Path(argument).expanduser().is_dir():
+    if os.path.isdir(given_path(argument)):
         return f"There are no images in the folder {argument} (looked for {', '.join(IMAGE_EXTENSIONS)})."
     if glob.has_magic(str(argument)):
         return f"No image matches the pattern {argument}."

@@ -16,6 +16,7 @@ from typing import BinaryIO, Literal
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+from homefold.data.paths import special_kind
 from homefold.errors import ConfigError, DataError
 
 __all__ = [
@@ -146,6 +147,10 @@ def _check_resize(size: tuple[int, int] | None, resize: str) -> None:
 
 
 def _open_file(path: Path, name: str) -> BinaryIO:
+    if kind := special_kind(path):
+        raise BadImageError(
+            name, f"is {kind}, not a file", "Save what comes from it as a file, or leave it out with --skip-bad."
+        )
     try:
         return path.open("rb", buffering=_READ_AHEAD_BYTES)
     except FileNotFoundError:

@@ -12,6 +12,7 @@ import numpy as np
 from homefold.data.archives import archive_images, is_archive, is_compressed_tar
 from homefold.data.images import is_image_name
 from homefold.data.index import ImageIndex
+from homefold.data.paths import special_kind
 from homefold.data.sources import FileImage, ImageSource
 from homefold.errors import DataError
 
@@ -130,7 +131,7 @@ def find_images_of(layout: Layout, root: Path, *, domains: Sequence[str] | None 
         root: a folder or an archive.
         domains: only these, in this order; by default all that are there, in the layout's order.
     """
-    if not root.exists():
+    if not os.path.exists(root):
         raise DataError(f"There is no folder or archive {root} to look for {layout.name} in.")
     for domain in domains or ():
         if domain not in layout.domains:
@@ -190,6 +191,8 @@ def _walk(root: Path) -> tuple[list[_Found], list[Path], list[Path]]:
         parts = here.relative_to(root).parts
         for name in sorted(files):
             path = here / name
+            if special_kind(path):
+                continue
             if is_image_name(name):
                 loose.append(_Found((root.resolve().name, *parts), FileImage(path), in_archive=False))
             elif is_archive(path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
@@ -18,6 +19,7 @@ from homefold.data.image_cache import KeyKind
 from homefold.data.images import MAX_MEGAPIXELS, Resize, resize_images
 from homefold.data.index import ImageIndex
 from homefold.data.loading import load_index
+from homefold.data.paths import given_path
 from homefold.errors import DataError
 from homefold.progress import ProgressReporter
 
@@ -137,7 +139,7 @@ def split_name(text: str) -> tuple[str, Path | None]:
     """
     name, colon, path = text.partition(":")
     if colon and path and name in _entries:
-        return name, Path(path).expanduser()
+        return name, given_path(path)
     return text, None
 
 
@@ -200,7 +202,7 @@ def load_dataset(
             raise DataError(f"{name_or_path}:{at} says where the files lie, and so does root={root}; give one.")
         root = at if at is not None else root
     request = LoadRequest(
-        root=None if root is None else Path(root).expanduser(),
+        root=None if root is None else given_path(root),
         size=size,
         resize=resize,
         skip_bad=skip_bad,
@@ -224,8 +226,8 @@ def domain_names(name_or_path: str | Path) -> tuple[str, ...]:
         return dataset_entry(name_or_path).domains
     if isinstance(name_or_path, str) and name_or_path in _entries:
         return _entries[name_or_path].domains
-    folder = Path(name_or_path).expanduser()
-    if not folder.exists():
+    folder = given_path(name_or_path)
+    if not os.path.exists(folder):
         raise DataError(f"There is no dataset and no folder {str(name_or_path)!r}. {_what_exists(str(name_or_path))}")
     return _index_any_folder(LoadRequest(root=folder, allow_one_class=True)).domain_names
 
@@ -247,8 +249,8 @@ def _load_named(entry: DatasetEntry, request: LoadRequest) -> DomainDataset:
 def _load_path(path: str | Path, request: LoadRequest) -> DomainDataset:
     if request.root is not None:
         raise DataError(f"There is no dataset {str(path)!r} to look for in {request.root}. {_what_exists(str(path))}")
-    folder = Path(path).expanduser()
-    if not folder.exists():
+    folder = given_path(path)
+    if not os.path.exists(folder):
         raise DataError(f"There is no dataset and no folder {str(path)!r}. {_what_exists(str(path))}")
     return _load_any_folder(replace(request, root=folder))
 

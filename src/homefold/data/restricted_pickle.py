@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from homefold.data.paths import check_plain_file
 from homefold.errors import DataError
 
 __all__ = ["read_array_pickle"]
@@ -47,6 +48,7 @@ def read_array_pickle(path: Path) -> dict[str, Any]:
         path: the file.
     """
     try:
+        check_plain_file(path)
         with path.open("rb") as file:
             content = _ArraysOnly(file, encoding="bytes").load()
     except OSError as error:

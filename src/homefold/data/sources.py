@@ -9,13 +9,14 @@ import struct
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple, Protocol, overload
 
 import numpy as np
 
 from homefold.data.images import BadImageError, Resize, decode_image, resize_images
+from homefold.data.paths import check_plain_file
 from homefold.errors import DataError
 
 __all__ = ["ArchiveImage", "ArrayImage", "ArrayImages", "FileImage", "ImageSource", "Stamp", "file_stamp"]
@@ -24,6 +25,7 @@ LARGEST_BYTES = 1 << 31
 """Larger members of an archive are not read: 200 megapixels of sixteen bits, uncompressed, take less."""
 
 _ZIP_LOCAL_HEADER = struct.Struct("<4s22xHH")
+_hasher = partial(hashlib.blake2b, digest_size=16)
 
 
 class Stamp(NamedTuple):
@@ -92,7 +94,9 @@ class FileImage:
     def digest(self) -> str:
         """As in `ImageSource`."""
         try:
-            return hashlib.blake2b(self.file.read_bytes(), digest_size=16).hexdigest()
+            check_plain_file(self.file)
+            with self.file.open("rb") as file:
+                return hashlib.file_digest(file, _hasher).hexdigest()
         except OSError:
             return ""
 
@@ -144,7 +148,7 @@ class ArchiveImage:
     def digest(self) -> str:
         """As in `ImageSource`."""
         try:
-            return hashlib.blake2b(self.content(), digest_size=16).hexdigest()
+            return _hasher(self.content()).hexdigest()
         except BadImageError:
             return ""
 
@@ -226,7 +230,7 @@ class ArrayImage:
         """As in `ImageSource`."""
         image = np.ascontiguousarray(self.images.array[self.row])
         # The shape too: the bytes of a 2×8 array are those of a 4×4 one.
-        return hashlib.blake2b(f"{image.shape}|".encode() + image.tobytes(), digest_size=16).hexdigest()
+        return _hasher(f"{image.shape}|".encode() + image.tobytes()).hexdigest()
 
     def pixels(self, *, size: tuple[int, int] | None, resize: Resize, max_megapixels: float) -> np.ndarray:
         """As in `ImageSource`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -17,6 +18,7 @@ from homefold.data.decoding import map_images
 from homefold.data.folder import index_folder
 from homefold.data.images import MAX_MEGAPIXELS, BadImageError
 from homefold.data.index import ImageIndex
+from homefold.data.paths import given_path
 from homefold.data.registry import LoadRequest, dataset_entry
 from homefold.data.sources import ImageSource
 from homefold.errors import DataError
@@ -107,8 +109,9 @@ def verify_folder(
         max_megapixels: larger images count as bad.
     """
     try:
-        find = index_archive if is_archive(Path(root)) and Path(root).is_file() else index_folder
-        index = find(Path(root), domains=domains)
+        path = given_path(root)
+        find = index_archive if is_archive(path) and os.path.isfile(path) else index_folder
+        index = find(path, domains=domains)
     except DataError as error:
         return _nothing_found(root, error)
     return _verify(index, None, decode=True, workers=workers, reporter=reporter, max_megapixels=max_megapixels)
@@ -138,7 +141,7 @@ def verify_dataset(
         raise DataError(f"{name} is embedded: it has no files that could be damaged.")
     wanted = None if domains is None else tuple(domains)
     try:
-        index = entry.index(LoadRequest(root=Path(root).expanduser(), domains=wanted))
+        index = entry.index(LoadRequest(root=given_path(root), domains=wanted))
     except DataError as error:
         return _nothing_found(root, error)
     published = entry.published
