@@ -233,6 +233,90 @@ def test_a_damaged_entry_is_made_again(photos, cache_dir, damage):
     assert load(photos)[1].decoded == 0
 
 
+def _flip(path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 4
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("place", [-12 * 108, -12 * 108 + 1000, -1])
+def test_a_damaged_pixel_is_noticed_and_decoded_anew(photos, cache_dir, place):
+    expected = load(photos)[0].fingerprint()
+    (entry,) = ImageCache().entries()
+    _flip(entry.folder / "images.npy", place)
+    dataset, listener = load(photos)
+    assert (listener.decoded, dataset.fingerprint()) == (12, expected)
+    assert listener.messages == [f"The decoded images of photos in {entry.folder} were damaged and are made anew."]
+    dataset, listener = load(photos)
+    assert (listener.decoded, listener.messages, dataset.fingerprint()) == (0, [], expected)
+
+
+def test_a_damaged_pixel_matters_only_to_those_who_ask_for_its_domain(photos, cache_dir):
+    load(photos)
+    (entry,) = ImageCache().entries()
+    _flip(entry.folder / "images.npy", -1)
+    dataset, listener = load(photos, domains=["a", "b"])
+    assert (listener.decoded, len(dataset)) == (0, 8)
+    dataset, listener = load(photos, domains=["c"])
+    assert listener.decoded == 4
+    assert dataset.images[3].tolist() == pixels_of(11).tolist()
+
+
+def test_damage_is_not_copied_into_another_entry(photos, cache_dir):
+    load(photos)
+    (entry,) = ImageCache().entries()
+    _flip(entry.folder / "images.npy", -1)
+    dataset, listener = load(photos, domains=["c", "a"])
+    assert listener.decoded == 4
+    assert dataset.images[3].tolist() == pixels_of(11).tolist()
+    assert dataset.images[4].tolist() == pixels_of(0).tolist()
+
+
+def test_an_entry_of_the_layout_before_checksums_is_made_again(photos, cache_dir):
+    expected = load(photos)[0].fingerprint()
+    (entry,) = ImageCache().entries()
+    record = json.loads((entry.folder / "index.json").read_text())
+    record["format"] = 2
+    for piece in record["pieces"]:
+        del piece["checksum"]
+    (entry.folder / "index.json").write_text(json.dumps(record))
+    dataset, listener = load(photos)
+    assert (listener.decoded, dataset.fingerprint()) == (12, expected)
+    assert [path.name for path in (cache_dir / "images").iterdir() if not path.name.startswith(".")] == [
+        entry.folder.name
+    ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"size": ["6", "six"]},
+        {"size": 6},
+        {"names": []},
+        {"names": 3},
+        {"pieces": [1]},
+        {"pieces": [{"key": 1, "domain": [], "rows": "many", "bad": [], "stamps": [], "checksum": 0}]},
+        {"pieces": [{"key": "", "domain": "", "rows": -1, "bad": [[0, ""]], "stamps": [], "checksum": 0}]},
+        {"pieces": [{"key": "", "domain": "", "rows": 12, "bad": [], "stamps": [], "checksum": 0}]},
+        {"format": [[]]},
+    ],
+)
+def test_an_index_of_other_values_than_expected_is_no_entry_and_no_error(photos, cache_dir, change):
+    load(photos)
+    (entry,) = ImageCache().entries()
+    record = json.loads((entry.folder / "index.json").read_text())
+    (entry.folder / "index.json").write_text(json.dumps({**record, **change}))
+    assert load(photos)[1].decoded == 12
+    assert len(ImageCache().entries()) == 1
+
+
+def test_an_index_of_nothing_but_brackets_is_no_error(photos, cache_dir):
+    load(photos)
+    (entry,) = ImageCache().entries()
+    (entry.folder / "index.json").write_text("[" * 100_000)
+    assert load(photos)[1].decoded == 12
+
+
 def test_writing_to_the_images_does_not_reach_the_cache(photos, cache_dir):
     dataset, _ = load(photos)
     dataset.images[0] = 0

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from homefold.data.cache_array import map_array
+from homefold.data.cache_array import checksum, map_array
 
 __all__ = ["IMAGES_FILE", "INDEX_FILE", "CacheEntry", "Piece", "read_entry", "write_index"]
 
 IMAGES_FILE, INDEX_FILE = "images.npy", "index.json"
-_FORMAT = 2
+_FORMAT = 3
 _STAMPS_AT_MOST = 8
 
 
@@ -30,6 +30,7 @@ class Piece:
         key: a hash of all that the pixels depend on: the bytes of the images and the settings.
         domain: the domain's name, for people.
         rows: how many images.
+        checksum: of its pixels.
         bad: `(position among the domain's files, reason)` of those that could not be decoded and have no row.
         stamps: hashes of places, sizes and times at which these images were met, the latest last.
     """
@@ -37,6 +38,7 @@ class Piece:
     key: str
     domain: str
     rows: int
+    checksum: int
     bad: tuple[tuple[int, str], ...] = ()
     stamps: tuple[str, ...] = ()
 
@@ -81,9 +83,18 @@ class CacheEntry:
         starts = range(len(self.pieces) - len(keys) + 1)
         return next((i for i in starts if all(self.pieces[i + j].answers_to(key) for j, key in enumerate(keys))), None)
 
-    def images(self) -> np.ndarray | None:
-        """All images, mapped; None if they cannot be used. The entry cannot be deleted as long as the array lives."""
-        return map_array(self.folder / IMAGES_FILE, (sum(piece.rows for piece in self.pieces), *self.size, 3))
+    def images(self, position: int, pieces: int) -> np.ndarray | None:
+        """The images of so many pieces from `position` on, mapped; None if they are damaged or gone.
+
+        The entry cannot be deleted as long as the array lives.
+        """
+        mapped = map_array(self.folder / IMAGES_FILE, (self.rows_before(len(self.pieces)), *self.size, 3))
+        if mapped is None:
+            return None
+        for i in range(position, position + pieces):
+            if checksum(mapped[self.rows_before(i) : self.rows_before(i + 1)]) != self.pieces[i].checksum:
+                return None
+        return mapped[self.rows_before(position) : self.rows_before(position + pieces)]
 
     def note_use(self) -> None:
         """It was used now."""
@@ -109,24 +120,32 @@ def read_entry(folder: Path) -> CacheEntry | None:
         record = json.loads((folder / INDEX_FILE).read_text(encoding="utf-8"))
         if record["format"] != _FORMAT:
             return None
+        first, *others = record["names"]
         height, width = record["size"]
         return CacheEntry(
             folder=folder,
-            names=tuple(record["names"]),
-            root=record["root"],
-            size=(height, width),
+            names=(str(first), *map(str, others)),
+            root=str(record["root"]),
+            size=(int(height), int(width)),
             pieces=tuple(_piece(piece) for piece in record["pieces"]),
             bytes=(folder / IMAGES_FILE).stat().st_size + status.st_size,
             used=status.st_mtime,
         )
     # Whatever is wrong with it, it can be made again.
-    except (OSError, ValueError, KeyError, TypeError):
+    except Exception:
         return None
 
 
 def _piece(record: dict[str, Any]) -> Piece:
     bad = tuple((int(position), str(reason)) for position, reason in record["bad"])
-    return Piece(record["key"], record["domain"], record["rows"], bad, tuple(record["stamps"]))
+    return Piece(
+        key=str(record["key"]),
+        domain=str(record["domain"]),
+        rows=int(record["rows"]),
+        checksum=int(record["checksum"]),
+        bad=bad,
+        stamps=tuple(map(str, record["stamps"])),
+    )
 
 
 def write_index(folder: Path, *, name: str, root: Path, settings: dict[str, Any], pieces: Sequence[Piece]) -> None:

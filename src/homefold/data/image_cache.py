@@ -25,7 +25,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from homefold.data.cache_array import create_array, cut_to
+from homefold.data.cache_array import checksum, create_array, cut_to
 from homefold.data.cache_directory import cache_directory
 from homefold.data.cache_entry import IMAGES_FILE, CacheEntry, Piece, read_entry, write_index
 from homefold.data.cache_keys import KeyKind, content_keys, stamp_keys
@@ -110,14 +110,14 @@ class ImageCache:
         settings = {"size": list(size), "resize": resize, "max_megapixels": max_megapixels}
         stamps = stamp_keys(index, settings)
         wanted = _Wanted(index, size, resize, max_megapixels, keys=stamps, stamps=stamps)
-        found = self._open(wanted) if cache_key == "times" else None
+        found = self._open(wanted, reporter) if cache_key == "times" else None
         if found is None:
             self._check_room(wanted)
             wanted = replace(wanted, keys=self._content_keys(wanted, settings, cache_key, workers, reporter))
-            found = self._open(wanted)
+            found = self._open(wanted, reporter)
         if found is None:
             self._build(wanted, settings, skip_bad, workers, reporter)
-            found = self._open(wanted)
+            found = self._open(wanted, reporter)
         if found is None:
             raise CacheUnavailableError(f"{self.directory} was emptied meanwhile.")
         images, pieces = found
@@ -186,7 +186,7 @@ class ImageCache:
         with self._locked():
             return self._shrink(self.limit_bytes if to_bytes is None else to_bytes)
 
-    def _open(self, wanted: _Wanted) -> tuple[np.ndarray, tuple[Piece, ...]] | None:
+    def _open(self, wanted: _Wanted, reporter: ProgressReporter) -> tuple[np.ndarray, tuple[Piece, ...]] | None:
         """The wanted images from an entry that has them one after the other."""
         for entry in self.entries():
             position = entry.position_of(wanted.keys)
@@ -196,17 +196,18 @@ class ImageCache:
             if self._some_bad_can_be_read_now(wanted, pieces):
                 self._discard(entry)
                 continue
-            images = entry.images()
+            images = entry.images(position, len(pieces))
             if images is None:
                 self._discard(entry)
+                where = f"{entry.name} in {entry.folder}"
+                reporter.message(f"The decoded images of {where} were damaged and are made anew.")
                 continue
             met = all(piece.answers_to(stamp) for piece, stamp in zip(pieces, wanted.stamps, strict=True))
             if met and wanted.index.name in entry.names:
                 entry.note_use()
             else:
                 entry.remember(wanted.index.name, position, wanted.stamps)
-            first = entry.rows_before(position)
-            return images[first : first + sum(piece.rows for piece in pieces)], pieces
+            return images, pieces
         return None
 
     def _some_bad_can_be_read_now(self, wanted: _Wanted, pieces: Sequence[Piece]) -> bool:
@@ -236,7 +237,7 @@ class ImageCache:
         """Make an entry of exactly the wanted pieces, unless another process just did."""
         final = self.directory / _entry_name(wanted)
         with _disk_trouble(self.directory), self._turn(final.name, reporter):
-            if self._open(wanted) is not None:
+            if self._open(wanted, reporter) is not None:
                 return
             with self._locked():
                 self._remove_abandoned()
@@ -256,7 +257,7 @@ class ImageCache:
                 with self._locked():
                     unlock(file)
                     file.close()
-                    _move_into_place(temporary, final)
+                    _move_into_place(temporary, final, wanted.keys)
             finally:
                 file.close()
                 shutil.rmtree(temporary, ignore_errors=True)
@@ -284,10 +285,11 @@ class ImageCache:
         )
         check_bad(list(bad.values()), len(wanted.index), skip_bad)
         rows = len(compact(images, bad))
+        pieces = _pieces(wanted, bad, images)
         images.flush()
         del images
         cut_to(file, rows, wanted.size)
-        return _pieces(wanted, bad)
+        return pieces
 
     def _known_pieces(self, wanted: _Wanted) -> dict[str, tuple[CacheEntry, int]]:
         """Entries that have a wanted piece, and where; pieces with bad images are decoded again."""
@@ -386,38 +388,42 @@ def _entry_name(wanted: _Wanted) -> str:
     return f"{readable}-{hashlib.sha256('/'.join(wanted.keys).encode()).hexdigest()[:16]}"
 
 
-def _move_into_place(temporary: Path, final: Path) -> None:
+def _move_into_place(temporary: Path, final: Path, keys: Sequence[str]) -> None:
     """Rename a finished entry; where another process was faster, its entry is as good."""
     try:
         temporary.rename(final)
     except OSError:
-        if read_entry(final) is not None:
+        there = read_entry(final)
+        if there is not None and there.position_of(keys) is not None:
             return
         shutil.rmtree(final, ignore_errors=True)
         temporary.rename(final)
 
 
 def _copy_piece(known: tuple[CacheEntry, int] | None, positions: range, images: np.ndarray) -> bool:
-    """Take a piece from another entry; False when there is none or it has vanished."""
+    """Take a piece from another entry; False when there is none or it has vanished or is damaged."""
     if known is None:
         return False
     entry, position = known
-    other = entry.images()
-    if other is None or entry.pieces[position].rows != len(positions):
+    other = entry.images(position, 1)
+    if other is None or len(other) != len(positions):
         return False
-    first = entry.rows_before(position)
-    images[positions.start : positions.stop] = other[first : first + len(positions)]
+    images[positions.start : positions.stop] = other
     entry.note_use()
     return True
 
 
-def _pieces(wanted: _Wanted, bad: dict[int, BadImageError]) -> list[Piece]:
-    pieces = []
+def _pieces(wanted: _Wanted, bad: dict[int, BadImageError], images: np.ndarray) -> list[Piece]:
+    """What the images, of which the good ones stand together at the front, are made of."""
+    pieces: list[Piece] = []
+    first = 0
     for domain, name in enumerate(wanted.index.domain_names):
         positions = wanted.index.positions_of(domain)
         own = tuple((i - positions.start, bad[i].reason) for i in positions if i in bad)
-        stamps = (wanted.stamps[domain],)
-        pieces.append(Piece(wanted.keys[domain], name, len(positions) - len(own), own, stamps))
+        rows = len(positions) - len(own)
+        found = checksum(images[first : first + rows])
+        pieces.append(Piece(wanted.keys[domain], name, rows, found, own, (wanted.stamps[domain],)))
+        first += rows
     return pieces
 
 
