@@ -489,6 +489,30 @@ def test_a_work_folder_of_another_fit_is_refused(few_digits, quick_config, tmp_p
         Homefold(config, device="cpu").fit(few_digits, holdout="scan", work_dir=tmp_path)
 
 
+@pytest.mark.parametrize("left", [b"", b'{"seed": 0, "prepro', b"null"])
+def test_a_work_folder_whose_first_note_was_never_whole_is_begun_anew(few_digits, quick_config, tmp_path, left):
+    (tmp_path / "fit.json").write_bytes(left)
+    (tmp_path / "mine.txt").write_text("mine")
+    config = replace(quick_config, features=replace(quick_config.features, epochs=1))
+    Homefold(config, device="cpu").fit(few_digits, holdout="street", work_dir=tmp_path)
+    assert json.loads((tmp_path / "fit.json").read_text())["seed"] == config.seed
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+    (tmp_path / "fit.json").write_bytes(left)
+    with pytest.raises(ConfigError, match=rf"fit\.json there, .* is damaged; delete {tmp_path} to start anew"):
+        Homefold(config, device="cpu").fit(few_digits, holdout="street", work_dir=tmp_path)
+    (tmp_path / "fit.json").unlink()
+    with pytest.raises(ConfigError, match=r"fit\.json there, .* is missing"):
+        Homefold(config, device="cpu").fit(few_digits, holdout="street", work_dir=tmp_path)
+
+
+@pytest.mark.parametrize("mine", ["[]", '{"shirt": "M"}', "3"])
+def test_a_file_of_ones_own_that_is_called_fit_json_is_never_replaced(few_digits, quick_config, tmp_path, mine):
+    (tmp_path / "fit.json").write_text(mine)
+    with pytest.raises(ConfigError, match=r"fit\.json was not written by a fit"):
+        Homefold(quick_config, device="cpu").fit(few_digits, holdout="street", work_dir=tmp_path)
+    assert (tmp_path / "fit.json").read_text() == mine
+
+
 def test_another_manifold_goes_on_from_the_trained_features(few_digits, quick_config, tmp_path):
     config = replace(quick_config, features=replace(quick_config.features, epochs=2))
     Homefold(config, device="cpu").fit(few_digits, holdout="street", work_dir=tmp_path)

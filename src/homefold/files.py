@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from homefold.errors import ModelFileError
 
 __all__ = [
     "atomic_directory",
+    "is_temporary",
     "plain_json",
     "read_json",
     "read_state",
@@ -36,6 +38,7 @@ __all__ = [
 
 # Process numbers mean nothing on another machine that shares the disk.
 _HOST = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+_TEMPORARY = re.compile(r"\..+\.\d+\.[0-9a-f]{8}-[0-9a-f]{8}\.tmp")
 
 
 def _sync(path: Path) -> None:
@@ -50,6 +53,11 @@ def _sync(path: Path) -> None:
 def _beside(path: Path, kind: str) -> Path:
     """A name for this process alone, hidden beside `path`."""
     return path.parent / f".{path.name}.{os.getpid()}.{_HOST}-{secrets.token_hex(4)}.{kind}"
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether a file is one that `write_atomically` has begun and not finished, by its name."""
+    return _TEMPORARY.fullmatch(path.name) is not None
 
 
 def _left_behind(path: Path, kind: str) -> list[Path]:

@@ -28,7 +28,7 @@ from homefold.features import FeatureNet, build_feature_net, train_features
 from homefold.features.extraction import extract_features, extract_views
 from homefold.features.network import FeatureSpace
 from homefold.features.style_variation import require_style_layers
-from homefold.files import plain_json, read_json, write_json
+from homefold.files import plain_json
 from homefold.manifold import FeatureGroups, build_manifold
 from homefold.model_card import model_card
 from homefold.model_folder import read_model_folder, write_model_folder
@@ -38,6 +38,7 @@ from homefold.progress import ProgressReporter, RichReporter, SilentReporter
 from homefold.projection import Projection, ProjectionConfig
 from homefold.rehearsal import rehearsed_features, require_rehearsable
 from homefold.style import StyleModel, fit_style, named_blocks, style_modules, styled_net
+from homefold.work_folder import WorkFolder
 
 __all__ = ["Homefold", "ImageData"]
 
@@ -335,10 +336,9 @@ class Homefold:
 
     def _open_work_dir(self, work_dir: Path | str, dataset: DomainDataset) -> Path:
         """The checkpoint file in `work_dir`, once it is certain that it belongs to this very fit."""
-        folder = Path(work_dir)
-        checkpoint = folder / "features.safetensors"
+        work = WorkFolder(work_dir)
         if not current_processes().is_first:
-            return checkpoint
+            return work.checkpoint
         config = config_to_dict(self.config)
         # Later stages are trained anew in seconds, so their settings may change between two attempts.
         decisive = ("seed", "preprocessing", "features")
@@ -347,18 +347,17 @@ class Homefold:
             "data": dataset.fingerprint(),
             "deterministic": self.deterministic,
         }
-        record = folder / "fit.json"
-        if record.exists():
-            found = read_json(record)
-            differing = [key for key in identity if found.get(key) != identity[key]]
-            if differing:
-                raise ConfigError(
-                    f"{folder} holds an unfinished fit with another {' and '.join(differing)}; give the same arguments "
-                    f"to go on with it, or delete that folder to start anew."
-                )
-        else:
-            write_json(record, identity)
-        return checkpoint
+        found = work.identity()
+        if found is None:
+            work.begin(identity)
+            return work.checkpoint
+        differing = [key for key in identity if found.get(key) != identity[key]]
+        if differing:
+            raise ConfigError(
+                f"{work.folder} holds an unfinished fit with another {' and '.join(differing)}; give the same "
+                f"arguments to go on with it, or delete that folder to start anew."
+            )
+        return work.checkpoint
 
     def features(self, data: ImageData) -> np.ndarray:
         """f's raw features `(n, d)` of images."""

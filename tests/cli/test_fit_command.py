@@ -414,22 +414,97 @@ def test_a_fit_that_stopped_before_its_first_checkpoint_leaves_nothing_in_the_wa
     # One that was killed could not clean up after itself.
     killed = tmp_path / "m.unfinished"
     killed.mkdir()
-    (killed / "fit.json").write_text(json.dumps({"config": {"seed": 99}}))
+    (killed / "fit.json").write_text(json.dumps({"seed": 99, "preprocessing": {}, "features": {}}))
     ended = homefold("fit", shared_photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK)
     assert ended.code == 0
     assert "Going on" not in ended.err
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
-@pytest.mark.parametrize("kind", ["file", "folder"])
+KILLED_AT_THE_START: dict[str, dict[str, bytes]] = {
+    "before anything": {},
+    "while it wrote fit.json": {".fit.json.4194305.0123abcd-89abcdef.tmp": b'{"seed": 0, "prepro'},
+    "with nothing of it on the disk": {"fit.json": b""},
+    "with a part of it on the disk": {"fit.json": b'{"seed": 0, "prepro'},
+}
+
+
+@pytest.mark.parametrize("left", KILLED_AT_THE_START.values(), ids=KILLED_AT_THE_START.keys())
+def test_a_fit_that_was_killed_before_its_first_checkpoint_starts_anew(
+    homefold: Homefold, shared_photos: Path, tmp_path: Path, left: dict[str, bytes]
+) -> None:
+    folder = tmp_path / "m.unfinished"
+    folder.mkdir()
+    for name, data in left.items():
+        (folder / name).write_bytes(data)
+    ended = homefold("fit", shared_photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK)
+    assert ended.code == 0
+    assert "Going on" not in ended.err
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "advice"),
+    [
+        (b"", "is damaged; delete {folder} to start anew."),
+        (b'{"seed": 0, "prepro', "is damaged; delete {folder} to start anew."),
+        (b"\xff\xfe\x00", "is damaged; delete {folder} to start anew."),
+        (None, "it was not made by a fit. Rename it, or choose another --out."),
+    ],
+)
+def test_checkpoints_that_do_not_say_of_which_fit_they_are_stay_and_are_named(
+    homefold: Homefold, shared_photos: Path, tmp_path: Path, unfinished: Path, damage: bytes | None, advice: str
+) -> None:
+    if damage is None:
+        (unfinished / "fit.json").unlink()
+    else:
+        (unfinished / "fit.json").write_bytes(damage)
+    before = content(unfinished)
+    ended = homefold("fit", shared_photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK)
+    assert ended.code == 1
+    assert ended.error.startswith(str(unfinished))
+    assert ended.error.endswith(advice.format(folder=unfinished))
+    assert content(unfinished) == before
+
+
+def test_what_a_person_put_beside_the_checkpoints_outlives_the_fit(
+    homefold: Homefold, shared_photos: Path, tmp_path: Path, unfinished: Path
+) -> None:
+    (unfinished / "notes.txt").write_text("stopped for lunch")
+    (unfinished / "other.safetensors").write_bytes(b"mine")
+    ended = homefold("fit", shared_photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK)
+    assert ended.code == 0
+    assert content(unfinished) == {"notes.txt": b"stopped for lunch", "other.safetensors": b"mine"}
+
+
+def test_a_second_fit_to_the_same_place_is_refused_while_the_first_runs(
+    homefold: Homefold, shared_photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["fit", shared_photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK]
+    second: list[Any] = []
+
+    def start_another(*args: Any, **kwargs: Any) -> None:
+        command = [sys.executable, "-m", "homefold", *map(str, arguments)]
+        second.append(subprocess.run(command, capture_output=True, text=True))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("homefold.pipeline.train_features", start_another)
+    assert homefold(*arguments).code == 130
+    (ended,) = second
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert f"error: another fit is at work in {tmp_path / 'm.unfinished'}: wait" in ended.stderr
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "fit.json"])
 def test_a_persons_own_folder_is_not_taken_for_checkpoints(
     homefold: Homefold, shared_photos: Path, tmp_path: Path, kind: str
 ) -> None:
     own = tmp_path / "m.unfinished"
-    if kind == "folder":
-        own.mkdir()
-        (own / "novel.txt").write_text("chapter one")
-    else:
+    if kind == "file":
         own.write_text("chapter one")
+    else:
+        own.mkdir()
+        (own / ("novel.txt" if kind == "folder" else "fit.json")).write_text('"chapter one"')
     before = content(tmp_path)
     ended = homefold("fit", shared_photos, "--out", tmp_path / "m", *QUICK)
     assert ended.code == 1

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import shutil
+import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from homefold.config import HomefoldConfig, config_to_dict
 from homefold.errors import ConfigError
-from homefold.files import read_json
+from homefold.evaluation.locking import locked
+from homefold.work_folder import WorkFolder
 
 __all__ = ["UnfinishedFit"]
 
-_RECORD = "fit.json"
-_CHECKPOINTS = "*.safetensors"
 _NAMED_AT_MOST = 5
 
 
@@ -29,19 +29,32 @@ class UnfinishedFit:
     def __init__(self, out: Path, config: HomefoldConfig) -> None:
         named = out if out.name not in ("", "..") else out.resolve()
         self.folder = named.with_name(f"{named.name}.unfinished")
-        self._config = config
+        self._work, self._config, self._held = WorkFolder(self.folder), config, ExitStack()
 
     @property
     def has_checkpoint(self) -> bool:
         """Whether there is something to go on with."""
-        return any(self.folder.glob(_CHECKPOINTS))
+        return self._work.has_checkpoint
 
     def __enter__(self) -> UnfinishedFit:
-        self._require_ours()
-        if self.has_checkpoint:
+        self._make()
+        with ExitStack() as stack:
+            self._hold_alone(stack)
+            self._require_ours()
             self._require_same_settings()
-        else:
+            self._held = stack.pop_all()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if not self.has_checkpoint:
             self.remove()
+        self._held.close()
+
+    def remove(self) -> None:
+        """Delete what the fit kept, if it is there."""
+        self._work.remove()
+
+    def _make(self) -> None:
         try:
             self.folder.mkdir(parents=True)
         except FileExistsError:
@@ -50,28 +63,31 @@ class UnfinishedFit:
             raise ConfigError(
                 f"nothing can be written to {self.folder.parent} ({error.strerror}); choose another --out."
             ) from None
-        return self
 
-    def __exit__(self, *exc: object) -> None:
-        if not self.has_checkpoint:
-            self.remove()
-
-    def remove(self) -> None:
-        """Delete the folder, if it is there."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+    def _hold_alone(self, stack: ExitStack) -> None:
+        """Refuse to work beside another fit: each would take the other's checkpoints for its own."""
+        if os.name == "nt" or not self.folder.is_dir():
+            return  # a folder cannot be opened there; what is none is refused next
+        descriptor = os.open(self.folder, os.O_RDONLY)
+        stack.callback(os.close, descriptor)
+        if not stack.enter_context(locked(descriptor, wait=False)):
+            raise ConfigError(
+                f"another fit is at work in {self.folder}: wait until it has ended, or choose another --out."
+            )
 
     def _require_ours(self) -> None:
         """Never delete, nor write into, what was not made by a fit."""
-        if not self.folder.exists():
-            return
-        if not self.folder.is_dir() or (any(self.folder.iterdir()) and not (self.folder / _RECORD).exists()):
+        if not self._work.is_ours:
             raise ConfigError(
                 f"{self.folder} is in the way: checkpoints would go there, and it was not made by a fit. Rename it, or "
                 f"choose another --out."
             )
 
     def _require_same_settings(self) -> None:
-        found = read_json(self.folder / _RECORD)
+        found = self._work.identity()
+        if found is None or not self.has_checkpoint:
+            self._work.clear()
+            return
         now = json.loads(json.dumps(config_to_dict(self._config)))
         # The record holds the settings that matter to what the checkpoint holds.
         changed = [text for name in now if name in found for text in _differences(found[name], now[name], name)]
