@@ -6,6 +6,7 @@ import doctest
 import importlib
 import os
 import pkgutil
+import re
 import subprocess
 import sys
 import tempfile
@@ -198,13 +199,29 @@ class TestSeeds:
 class TestDevice:
     def test_names(self):
         assert resolve_device("cpu") == CPU
-        assert resolve_device(CPU) is CPU
-        with pytest.raises(ConfigError, match="there is no device 'tpux'"):
-            resolve_device("tpux")
+        assert resolve_device(CPU) == CPU
         if not torch.cuda.is_available():
             assert resolve_device("auto").type in ("cpu", "mps")
             with pytest.raises(ConfigError, match="torch sees 0 CUDA devices"):
                 resolve_device("cuda")
+
+    @pytest.mark.parametrize("name", ["tpux", "", "meta", "xpu", "vulkan", "hpu", "cuda:-1", "cpu:", "\udcff", "None"])
+    def test_what_torch_may_know_but_nothing_can_be_computed_on_is_no_device(self, name):
+        with pytest.raises(
+            ConfigError, match=rf"there is no device {re.escape(repr(name))} to compute on; choose auto"
+        ):
+            resolve_device(name)
+
+    def test_a_device_of_torch_is_checked_like_a_name(self):
+        with pytest.raises(ConfigError, match="there is no device 'meta'"):
+            resolve_device(torch.device("meta"))
+        with pytest.raises(ConfigError, match="there is no device 'None'"):
+            resolve_device(None)
+
+    @pytest.mark.parametrize("name", ["cuda:99", "cpu:1", "mps:1"])
+    def test_a_number_beyond_the_last_device_is_refused(self, name):
+        with pytest.raises(ConfigError, match=f"device {name} is not there: torch sees"):
+            resolve_device(name)
 
     def test_precision(self):
         assert resolve_precision("auto", CPU) == torch.float32

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
@@ -22,6 +22,13 @@ __all__ = [
 
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 
+_USABLE: dict[str, Callable[[], int]] = {
+    "cpu": lambda: 1,
+    "cuda": lambda: torch.cuda.device_count(),
+    "mps": lambda: int(torch.backends.mps.is_available()),
+}
+"""How many devices there are, of each kind that can be computed on."""
+
 # cuBLAS reads this when its first handle is made; with it unset, deterministic matrix products are refused.
 _CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
 
@@ -32,23 +39,22 @@ def resolve_device(name: str | torch.device = "auto") -> torch.device:
     >>> resolve_device("cpu")
     device(type='cpu')
     """
-    if isinstance(name, torch.device):
-        return name
     if name == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
         device = torch.device(name)
-    except RuntimeError:
-        raise ConfigError(f"there is no device {name!r}; choose auto, cpu, cuda, cuda:N or mps.") from None
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+    except (RuntimeError, TypeError):
+        device = None
+    if device is None or device.type not in _USABLE:
+        raise ConfigError(f"there is no device {str(name)!r} to compute on; choose auto, cpu, cuda, cuda:N or mps.")
+    found = _USABLE[device.type]()
+    if (device.index or 0) >= found:
         raise ConfigError(
-            f"device {name} is not there: torch sees {torch.cuda.device_count()} CUDA devices; choose "
-            "cpu, or auto for the best that there is."
+            f"device {name} is not there: torch sees {found} {device.type.upper()} devices; choose cpu, or auto for "
+            "the best that there is."
         )
-    if device.type == "mps" and not torch.backends.mps.is_available():
-        raise ConfigError("device mps is not there: torch was built without it, or this is not an Apple GPU.")
     return device
 
 

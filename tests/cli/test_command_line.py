@@ -8,13 +8,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 import tyro
-from scene import Homefold
+from scene import QUICK, Homefold
 
 import homefold as package
 from homefold.cli import app, bench, data, demo, evaluate, fit, info, methods, predict
@@ -207,6 +209,38 @@ def test_an_error_of_the_system_is_a_sentence_that_names_the_file(
     ended = homefold("info", "x")
     assert (ended.code, ended.out) == (1, "")
     assert ended.error.startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("allocate", "detail"),
+    [
+        (lambda: torch.empty(2**50), " (4503599.6 GB at once were asked for)"),
+        (lambda: np.empty(2**50), " (Unable to allocate 8.00 PiB for an array with shape (1125899906842624,) and data"),
+        (lambda: bytearray(2**60), ". Lower"),
+    ],
+)
+def test_memory_that_cannot_be_had_is_a_sentence(
+    homefold: Homefold, monkeypatch: pytest.MonkeyPatch, allocate: Callable[[], object], detail: str
+) -> None:
+    with pytest.raises((MemoryError, RuntimeError)) as caught:
+        allocate()
+    pretend(monkeypatch, "info", caught.value)
+    ended = homefold("info", "x")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.error.startswith(f"there is not enough memory{detail}")
+    assert ended.error.endswith(
+        "Lower --batch-size or --image-size for a fit, or give fewer random starts for a projection."
+    )
+
+
+@pytest.mark.parametrize("size", [10**12, 10**18])
+def test_a_network_too_large_for_the_memory_is_a_sentence(
+    homefold: Homefold, shared_photos: Path, tmp_path: Path, size: int
+) -> None:
+    ended = homefold("fit", shared_photos, "--out", tmp_path / "m", *QUICK, "--features.feature-dim", size)
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.error.startswith("there is not enough memory (")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_defect_of_ours_is_not_dressed_up(homefold: Homefold, monkeypatch: pytest.MonkeyPatch) -> None:

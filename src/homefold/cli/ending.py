@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import signal
 import sys
 import threading
@@ -13,6 +14,15 @@ from types import FrameType
 from homefold.errors import HomefoldError
 
 __all__ = ["Terminated", "explain", "sigterm_raises"]
+
+# How torch and the C++ library say it, in a RuntimeError.
+_NO_MEMORY = (
+    "can't allocate memory",
+    "not enough memory",
+    "Cannot allocate memory",
+    "bad_alloc",
+    "size calculation overflowed",
+)
 
 
 class Terminated(BaseException):
@@ -42,12 +52,21 @@ def explain(error: Exception) -> str | None:
         return str(error)
     if isinstance(error, OSError):
         return _explain_os_error(error)
-    if isinstance(error, MemoryError) or _is_device_out_of_memory(error):
-        return (
-            f"there is not enough memory ({error}). Lower --batch-size or --image-size for a fit, give fewer random "
-            f"starts for a projection, or choose --device cpu."
-        )
+    if (lacking := _lacking_memory(error)) is not None:
+        return lacking
     return None
+
+
+def _lacking_memory(error: Exception) -> str | None:
+    """The sentence for memory that could not be had; None for any other error."""
+    on_device = _is_device_out_of_memory(error)
+    text = " ".join(str(error).split())
+    if not on_device and not isinstance(error, MemoryError) and not any(sign in text for sign in _NO_MEMORY):
+        return None
+    asked = re.search(r"tried to allocate (\d+) bytes", text)
+    detail = f" ({int(asked[1]) / 1e9:.1f} GB at once were asked for)" if asked else f" ({text})" if text else ""
+    advice = "Lower --batch-size or --image-size for a fit, or give fewer random starts for a projection"
+    return f"there is not enough memory{detail}. {advice}{', or choose --device cpu' if on_device else ''}."
 
 
 def _explain_os_error(error: OSError) -> str:
