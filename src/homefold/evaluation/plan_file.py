@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from homefold.errors import DataError
 from homefold.evaluation.locking import locked
+from homefold.evaluation.record_lines import misfit
 from homefold.files import plain_json, write_json
 
 if TYPE_CHECKING:
@@ -54,14 +55,14 @@ def read_plan(out: Path | str) -> list[dict[str, Any]]:
     """Every run that was asked for in this folder, in the order in which it was; none where there is no plan."""
     path = plan_path(out)
     try:
-        text = path.read_text(encoding="utf-8")
+        runs = json.loads(path.read_bytes())["runs"]
+        if not all(isinstance(run, dict) and isinstance(run.get("run"), str) for run in runs):
+            raise ValueError("a run has no id")
+        if wrong := next(filter(None, map(misfit, runs)), ""):
+            raise ValueError(wrong)
     except FileNotFoundError:
         return []
-    try:
-        runs = json.loads(text)["runs"]
-        if not all(isinstance(run, dict) and "run" in run for run in runs):
-            raise ValueError("a run has no id")
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(f"{path} is not a plan that homefold bench wrote ({error}); remove or repair it.") from None
     return list(runs)
 
@@ -79,7 +80,7 @@ def write_plan(planner: Planner, plan: Plan) -> None:
             before = {run["run"]: run for run in read_plan(planner.options.out)}
             asked = {run.id: planned_run(planner, run) for run in plan.runs}
             # What was asked for last stands last where code may change: a report tells from it which code counts.
-            again = {name: run for name, run in before.items() if name in asked and "code" in run.get("facts", {})}
+            again = {name: run for name, run in before.items() if name in asked and "code" in (run.get("facts") or {})}
             kept = {name: run for name, run in before.items() if name not in again}
             merged = {**kept, **{name: run for name, run in asked.items() if name not in kept}}
             if list(merged.items()) != list(before.items()):

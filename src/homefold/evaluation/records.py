@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import torch
 
-from homefold.errors import DataError
 from homefold.evaluation.locking import locked
+from homefold.evaluation.record_lines import is_number, not_a_record, read_record_lines
 from homefold.version import __version__
 
 __all__ = ["RunRecord", "append_record", "code_commit", "hardware", "read_records", "versions"]
@@ -146,15 +146,16 @@ def _end_of_whole_lines(descriptor: int) -> int:
 
 def read_records(path: Path | str) -> list[RunRecord]:
     """Every whole record of a file; a last line that a crash cut short is left out, any other bad line is an error."""
-    lines = Path(path).read_text(encoding="utf-8", errors="replace").split("\n")
-    records = []
-    for number, line in enumerate(lines, 1):
-        if not line:
-            continue
-        try:
-            records.append(RunRecord(**json.loads(line)))
-        except (json.JSONDecodeError, TypeError) as error:
-            if number == len(lines):
-                break
-            raise DataError(f"{path}, line {number} is not a run record ({error}); remove or repair it.") from None
-    return records
+    return [_record(row, path, number) for number, row in read_record_lines(Path(path))]
+
+
+def _record(row: dict[str, Any], path: Path | str, number: int) -> RunRecord:
+    empty = [name for name, value in row.items() if value is None and name != "accuracy"]
+    if empty:
+        raise not_a_record(path, number, f"{', '.join(empty)} is null")
+    if not (row.get("accuracy") is None or is_number(row["accuracy"])):
+        raise not_a_record(path, number, "its accuracy is no number")
+    try:
+        return RunRecord(**row)
+    except TypeError as error:
+        raise not_a_record(path, number, str(error)) from None

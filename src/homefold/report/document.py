@@ -116,8 +116,8 @@ def _training_seconds(runs: tuple[Run, ...]) -> float:
     stages: dict[str, float] = {}
     for number, run in enumerate(runs):
         named = run.facts.get("stages")
-        if isinstance(named, dict) and named:
-            stages |= {name: float(about.get("seconds", 0)) for name, about in named.items()}
+        if named:
+            stages |= {name: (about or {}).get("seconds") or 0 for name, about in named.items()}
         else:
             stages[f"run {number}"] = run.training_seconds or 0
     return sum(stages.values())

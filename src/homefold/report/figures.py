@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -20,7 +19,7 @@ from homefold.report.answer_figures import confusion_matrices, coverage_curves, 
 from homefold.report.drawing import Figure
 from homefold.report.feature_figures import loss_curves, source_distances, target_distances, tsne_maps
 from homefold.report.image_figures import corrected_gallery, example_images, spoiled_gallery
-from homefold.report.runs import RunFolder
+from homefold.report.runs import RunFolder, slug
 
 __all__ = ["SECTIONS", "FigureSection", "build_figures"]
 
@@ -87,6 +86,6 @@ def build_figures(folder: RunFolder, reporter: ProgressReporter | None = None) -
 
 def _named(figure: Figure, seen: dict[str, int]) -> Figure:
     """A name that is safe for a file and stands once."""
-    name = re.sub(r"[^a-z0-9]+", "-", figure.name.lower()).strip("-")
+    name = slug(figure.name)
     seen[name] = seen.get(name, 0) + 1
     return replace(figure, name=name if seen[name] == 1 else f"{name}-{seen[name]}")

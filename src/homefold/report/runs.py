@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 import math
 import re
 import zipfile
@@ -14,11 +14,13 @@ from typing import Any
 
 from homefold.errors import DataError
 from homefold.evaluation.plan_file import read_plan
+from homefold.evaluation.record_lines import is_number, not_a_record, read_record_lines
 from homefold.report.artifacts import Artifact, read_artifact_file
 
 __all__ = ["Run", "RunFolder", "Setup", "read_runs", "setups"]
 
 RECORDS = "records.jsonl"
+_LONGEST_NAME = 160
 USUAL_SELECTION = "source-validation"
 SETTINGS = ("source", "fraction", "shots", "corruption", "severity", "beta", "epsilon")
 
@@ -90,8 +92,9 @@ class Run:
     @property
     def looks(self) -> int | None:
         """How many views of an image it answers by; None where its record has no configuration."""
-        seen = self.config.get("projection", {})
-        return seen["views"] + seen.get("textures", 0) + seen.get("tints", 0) if "views" in seen else None
+        seen = self.config.get("projection") or {}
+        counts = [seen.get(name) or 0 for name in ("views", "textures", "tints")]
+        return sum(counts) if seen.get("views") is not None else None
 
     @property
     def percent(self) -> float:
@@ -165,12 +168,15 @@ class Setup:
 
 
 def slug(*parts: str) -> str:
-    """Words that are safe in the name of a file, joined by hyphens.
+    """Words that are safe in the name of a file, joined by hyphens; a long one is cut, and still unlike any other.
 
     >>> slug("digits_dg", "", "ResNet-18")
     'digits-dg-resnet-18'
     """
-    return re.sub(r"[^a-z0-9]+", "-", "-".join(filter(None, parts)).lower()).strip("-")
+    name = re.sub(r"[^a-z0-9]+", "-", "-".join(filter(None, parts)).lower()).strip("-")
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[:_LONGEST_NAME]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,14 +213,15 @@ class RunFolder:
         return self._artifacts[run.run_id]
 
     def _read_artifact(self, run_id: str) -> Artifact | None:
-        places = (folder / "artifacts" / f"{run_id}.npz" for folder in (self.folder, *self.others))
-        path = next((place for place in places if place.is_file()), None)
-        if path is None:
-            return None
+        name = f"{run_id}.npz"
+        if Path(name).name != name:
+            return None  # no run of a benchmark is called like a path
         try:
-            return read_artifact_file(path)
+            places = (folder / "artifacts" / name for folder in (self.folder, *self.others))
+            path = next((place for place in places if place.is_file()), None)
+            return None if path is None else read_artifact_file(path)
         except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
-            self.problems.append(f"{path.name} cannot be read ({error})")
+            self.problems.append(f"{name} cannot be read ({error})")
             return None
 
 
@@ -273,38 +280,25 @@ def _read_one(path: Path) -> RunFolder:
 
 def _rows(path: Path) -> list[dict[str, Any]]:
     """Every whole line; a last one that a crash cut short is left out."""
-    lines = path.read_text(encoding="utf-8").split("\n")
     rows = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-            if not isinstance(row, dict):
-                raise ValueError("not an object")
-            if absent := [name for name in ("dataset", "target", "method") if name not in row]:
-                raise ValueError(f"it has no {', no '.join(absent)}")
-        except ValueError as error:
-            if number == len(lines):
-                break
-            raise DataError(f"{path}, line {number} is not a run record ({error}); remove or repair it.") from None
+    for number, row in read_record_lines(path):
+        if absent := [name for name in ("dataset", "target", "method") if row.get(name) is None]:
+            raise not_a_record(path, number, f"it has no {', no '.join(absent)}")
         rows.append(row)
     return rows
 
 
 def _run(row: dict[str, Any], *, recorded: bool = True) -> Run:
-    def text(name: str, default: str = "") -> str:
-        value = row.get(name)
-        return default if value is None else str(value)
+    def text(name: str) -> str:
+        return row.get(name) or ""
 
     def mapping(name: str) -> dict[str, Any]:
-        value = row.get(name)
-        return value if isinstance(value, dict) else {}
+        return row.get(name) or {}
 
     accuracy, error = _accuracy(row) if recorded else (None, "")
     facts, seconds = mapping("facts"), mapping("seconds")
-    sources = facts.get("sources")
-    if isinstance(sources, list) and len(sources) == 1:
+    sources = facts.get("sources") or []
+    if len(sources) == 1:
         facts = {**facts, "source": sources[0]}
     return Run(
         dataset=text("dataset"),
@@ -312,13 +306,13 @@ def _run(row: dict[str, Any], *, recorded: bool = True) -> Run:
         method=text("method"),
         accuracy=accuracy,
         error=error,
-        seed=int(row.get("seed") or 0),
-        images=int(row.get("images") or 0),
+        seed=row.get("seed") or 0,
+        images=row.get("images") or 0,
         **{name: text(name) for name in ("suite", "preset", "backbone", "protocol", "selection")},
         **{name: text(name) for name in ("hardware", "commit", "command", "changes")},
         run_id=text("run"),
-        training_seconds=_number(seconds.get("training")),
-        seconds_per_image=_number(seconds.get("inference_per_image")),
+        training_seconds=seconds.get("training"),
+        seconds_per_image=seconds.get("inference_per_image"),
         versions={str(name): str(value) for name, value in mapping("versions").items()},
         config=mapping("config"),
         facts=facts,
@@ -328,18 +322,13 @@ def _run(row: dict[str, Any], *, recorded: bool = True) -> Run:
 
 def _accuracy(row: dict[str, Any]) -> tuple[float | None, str]:
     if row.get("status") == "failed":
-        return None, str(row.get("error") or "no reason was recorded")
-    accuracy = _number(row.get("accuracy"))
-    if accuracy is None:
+        return None, row.get("error") or "no reason was recorded"
+    accuracy = row.get("accuracy")
+    if not is_number(accuracy):
         return None, "no accuracy was recorded"
     if not 0 <= accuracy <= 1:
         return None, f"the recorded accuracy {accuracy:g} is no share between 0 and 1"
-    return accuracy, ""
-
-
-def _number(value: Any) -> float | None:
-    usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if usable else None
+    return float(accuracy), ""
 
 
 def setups(runs: Sequence[Run]) -> dict[Setup, list[Run]]:

@@ -1,0 +1,135 @@
+"""The lines of a file of records, each checked as it is read, so that all who use them can rely on their types."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from homefold.errors import DataError
+
+__all__ = ["is_number", "misfit", "not_a_record", "read_record_lines"]
+
+_LARGEST = 1e15  # what is summed, shown and drawn stays far from the end of what floats can hold
+_LARGEST_SEED = 2**63
+
+_Check = Callable[[Any], str]
+"""What is expected instead of a value; empty where the value will do."""
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Whether a value is a number that can be summed and drawn."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return -_LARGEST <= value <= _LARGEST
+
+
+def _text(value: Any) -> str:
+    return "" if isinstance(value, str) else "text"
+
+
+def _number(value: Any) -> str:
+    return "" if is_number(value) else f"a number of at most {_LARGEST:g}"
+
+
+def _whole(value: Any) -> str:
+    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST_SEED
+    return "" if whole else "a whole number"
+
+
+def _texts(value: Any) -> str:
+    return "" if isinstance(value, list) and all(isinstance(item, str) for item in value) else "a list of names"
+
+
+_PROJECTION = {"views": _whole, "textures": _whole, "tints": _whole}
+_FACTS = {
+    **dict.fromkeys(("fraction", "shots", "severity", "beta", "epsilon", "mean_iterations"), _number),
+    **dict.fromkeys(("source", "corruption", "split", "variation", "code"), _text),
+    "sources": _texts,
+    "stages": {"*": {"seconds": _number}},
+}
+_NAMES = ("dataset", "target", "method", "protocol", "selection", "suite", "preset", "backbone", "changes", "run")
+_FIELDS: dict[str, Any] = {
+    **dict.fromkeys((*_NAMES, "hardware", "status", "error", "commit", "command"), _text),
+    **dict.fromkeys(("seed", "images"), _whole),
+    "config": {"projection": _PROJECTION},
+    "facts": _FACTS,
+    "seconds": {"*": _number},
+    "versions": {},
+}
+"""What the fields of a record must be where they are given; `*` stands for every name."""
+
+
+def misfit(row: Any) -> str:
+    """What is wrong with a record that was read from JSON, in words; empty for one that can be used."""
+    if not isinstance(row, dict):
+        return "it is not an object"
+    return _misfit(row, _FIELDS, "it") or ("" if _is_writable(row) else "it holds halves of characters")
+
+
+def _is_writable(row: dict[str, Any]) -> bool:
+    """Whether its text can be written anywhere: JSON can escape what no encoding has."""
+    try:
+        json.dumps(row, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _misfit(value: Any, expected: Any, name: str) -> str:
+    if value is None:
+        return ""
+    if not isinstance(expected, dict):
+        wanted = expected(value)
+        return f"{name} is {_shown(value)}; expected {wanted}" if wanted else ""
+    if not isinstance(value, dict):
+        return f"{name} is {_shown(value)}; expected an object"
+    prefix = "" if name == "it" else f"{name}."
+    for key, item in value.items():
+        check = expected.get(key, expected.get("*"))
+        if check is not None and (wrong := _misfit(item, check, f"{prefix}{key}")):
+            return wrong
+    return ""
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=True) if not isinstance(value, float) or math.isfinite(value) else str(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def read_record_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
+    """Every whole record of a file and the number of its line; a last line that a crash cut short is left out.
+
+    Args:
+        path: of the file; any other line in it that is no record is a `DataError` that names it.
+    """
+    lines = path.read_bytes().split(b"\n")
+    found = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line.decode("utf-8"))
+        except (ValueError, RecursionError) as error:
+            if number == len(lines):
+                break
+            raise not_a_record(path, number, _reason(error)) from None
+        if wrong := misfit(row):
+            raise not_a_record(path, number, wrong)
+        found.append((number, row))
+    return found
+
+
+def not_a_record(path: Path | str, number: int, reason: str) -> DataError:
+    """The error for a line that cannot be used."""
+    return DataError(f"{path}, line {number} is not a run record ({reason}); remove or repair it.")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnicodeError):
+        return "it is not valid UTF-8 text"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return str(error) if isinstance(error, json.JSONDecodeError) else "a number in it has too many digits"
