@@ -23,6 +23,7 @@ from homefold.evaluation.planning import Planner, finished_runs, make_plan, reco
 from homefold.evaluation.records import RunRecord
 from homefold.evaluation.stage_store import StageStore
 from homefold.methods import HomeMethod, feature_stage, find_method, home_stages
+from homefold.methods.home import TrainedHome
 
 
 @dataclass
@@ -204,6 +205,24 @@ def test_a_failed_run_is_recorded_the_others_go_on_and_it_is_tried_again(tiny, t
     assert (summary["done"], summary["failed_before"], summary["to_do"]) == (1, 2, 2)
     monkeypatch.setattr(home_stages, "fit_manifold", original)
     assert [record.status for record in run_bench(options, dataset=tiny_digits)] == ["finished"] * 3
+
+
+@pytest.mark.parametrize(
+    ("measured", "wrong"),
+    [
+        ({"mine": float("nan")}, "Out of range float values are not JSON compliant"),
+        ({"mine": np.float32(1.5)}, "Object of type float32 is not JSON serializable"),
+        ({"code": 3}, "facts.code is 3; expected text"),
+    ],
+)
+def test_what_a_run_measured_and_nobody_could_read_back_is_a_failed_run(
+    tiny, tiny_digits, monkeypatch, measured, wrong
+):
+    monkeypatch.setattr(TrainedHome, "facts", lambda trained: measured)
+    (record,) = run_bench(tiny(methods=("nearest",)), dataset=tiny_digits)
+    assert record.status == "failed"
+    assert wrong in record.error
+    assert [read.error for read in finished_runs(tiny().out).values()] == [record.error]
 
 
 def test_a_full_disk_is_no_failed_run_but_the_end(tiny, tiny_digits, monkeypatch):

@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -17,10 +18,11 @@ import torch
 from homefold.data.dataset import DomainDataset
 from homefold.device import resolve_device
 from homefold.evaluation.execution import Executor, failed_record
+from homefold.evaluation.ledger import Ledger
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.plan_file import write_plan
 from homefold.evaluation.planning import Plan, Planner, Run, Unit, finished_runs, make_plan, records_path
-from homefold.evaluation.records import RunRecord, append_record
+from homefold.evaluation.records import RunRecord
 from homefold.methods.origin import load_plugin, plugin_sources
 from homefold.progress import ProgressReporter
 
@@ -71,6 +73,7 @@ class _Crew:
 
     def __init__(self, planner: Planner, dataset: DomainDataset | None, plan: Plan, tell: Watcher) -> None:
         self.planner, self.dataset, self.tell = planner, dataset, tell
+        self.ledger = Ledger(records_path(planner.options.out))
         self.runs = {run.id: run for run in plan.runs}
         self.places = {unit.runs[0].id: index for index, unit in enumerate(plan.units)}
         self.first = {run.id: unit.runs[0].id for unit in plan.units for run in unit.runs}
@@ -98,7 +101,7 @@ class _Crew:
         ours, theirs = self.context.Pipe(duplex=False)
         place = self.places[self.first[unit.runs[0].id]]
         ids = frozenset(run.id for run in unit.runs)
-        arguments = (theirs, self.planner.options, self.dataset, place, ids, plugin_sources())
+        arguments = (theirs, self.planner.options, self.dataset, self.ledger.known, place, ids, plugin_sources())
         process = self.context.Process(target=_work, args=arguments, name=unit.runs[0].title)
         process.start()
         theirs.close()
@@ -119,16 +122,13 @@ class _Crew:
 
     def _account_for(self, process: BaseProcess, unit: Unit, heard: set[str]) -> None:
         """Record as failed what a process left undone when it ended."""
-        written = finished_runs(self.planner.options.out)
         device = resolve_device(self.planner.options.device)
+        reason = _how_it_ended(process.exitcode)
         for run in unit.runs:
-            if run.id in heard:
-                continue
-            record = written.get(run.id)
-            if record is None or record.status != "finished":
-                record = failed_record(self.planner, run, _how_it_ended(process.exitcode), device)
-                append_record(records_path(self.planner.options.out), record)
-            self.tell(run, record)
+            if run.id not in heard:
+                record = self.ledger.once(run.id, partial(failed_record, self.planner, run, reason, device))
+                assert record is not None
+                self.tell(run, record)
 
 
 def _how_it_ended(code: int | None) -> str:
@@ -148,6 +148,7 @@ def _work(
     connection: Connection,
     options: BenchOptions,
     dataset: DomainDataset | None,
+    known: int,
     place: int,
     ids: frozenset[str],
     plugins: Mapping[Path, bytes],
@@ -164,7 +165,7 @@ def _work(
     planner = Planner(replace(options, plugins=()), dataset)
     unit = planner.units()[place]
     left = Unit(tuple(run for run in unit.runs if run.id in ids))
-    for _, record in Executor(planner).do_unit(left):
+    for _, record in Executor(planner, known=known).do_unit(left):
         connection.send(record)
 
 

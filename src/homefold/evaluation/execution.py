@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -16,9 +17,10 @@ from homefold.data.dataset import DomainDataset
 from homefold.device import resolve_device
 from homefold.errors import HomefoldError
 from homefold.evaluation.artifacts import artifact_arrays, artifact_path, write_artifact
+from homefold.evaluation.ledger import Ledger
 from homefold.evaluation.planning import BenchData, Planner, Run, Unit, records_path
 from homefold.evaluation.protocols import source_dataset
-from homefold.evaluation.records import RunRecord, append_record, code_commit, hardware, versions
+from homefold.evaluation.records import RunRecord, code_commit, hardware, require_recordable, versions
 from homefold.evaluation.selection import Candidate, Choice, choose
 from homefold.evaluation.stage_store import StageStore
 from homefold.files import plain_json
@@ -38,10 +40,12 @@ class Executor:
     Args:
         planner: holds the data and the options.
         reporter: is told what each stage does.
+        known: how many records there were when the benchmark began; those that are there now by default.
     """
 
-    def __init__(self, planner: Planner, reporter: ProgressReporter | None = None) -> None:
+    def __init__(self, planner: Planner, reporter: ProgressReporter | None = None, known: int | None = None) -> None:
         self.planner, self.options = planner, planner.options
+        self.ledger = Ledger(records_path(self.options.out), known)
         self.device = resolve_device(self.options.device)
         self.reporter = reporter or SilentReporter()
         self.store = StageStore(self.options.out / "stages")
@@ -49,16 +53,25 @@ class Executor:
         self.warm_up_images = _WARM_UP_IMAGES if self.device.type == "cuda" else 0
 
     def do_unit(self, unit: Unit) -> Iterator[tuple[Run, RunRecord]]:
-        """Do all runs of a unit, one record each, already written when it is yielded."""
-        sharing = groupby(unit.runs, key=lambda run: (run.method_name, run.variation.name))
-        for _, runs in sharing:
-            trained: dict[str, TrainedMethod] = {}
-            for run in runs:
-                began = time.perf_counter()
-                record = self._do(run, trained)
-                record = replace(record, seconds={**record.seconds, "run": time.perf_counter() - began})
-                append_record(records_path(self.options.out), record)
-                yield run, record
+        """Do all runs of a unit, one record each, already written when it is yielded.
+
+        What another process is doing comes last, and is waited for.
+        """
+        elsewhere: list[Run] = []
+        for wait, runs in ((False, unit.runs), (True, elsewhere)):
+            for _, sharing in groupby(runs, key=lambda run: (run.method_name, run.variation.name)):
+                trained: dict[str, TrainedMethod] = {}
+                for run in sharing:
+                    record = self.ledger.once(run.id, partial(self._timed, run, trained), wait=wait)
+                    if record is None:
+                        elsewhere.append(run)
+                    else:
+                        yield run, record
+
+    def _timed(self, run: Run, trained: dict[str, TrainedMethod]) -> RunRecord:
+        began = time.perf_counter()
+        record = self._do(run, trained)
+        return replace(record, seconds={**record.seconds, "run": time.perf_counter() - began})
 
     def _do(self, run: Run, trained: dict[str, TrainedMethod]) -> RunRecord:
         """Try the run; whatever goes wrong becomes a record of its failure.
@@ -69,7 +82,9 @@ class Executor:
         """
         self.reporter.message(f"{run.title}")
         try:
-            return self._finished(run, trained)
+            record = self._finished(run, trained)
+            require_recordable(record)
+            return record
         except HomefoldError as error:
             return failed_record(self.planner, run, as_settings(str(error)), self.device)
         except OSError:

@@ -14,11 +14,20 @@ from typing import Any, Literal
 
 import torch
 
+from homefold.errors import DataError
 from homefold.evaluation.locking import locked
-from homefold.evaluation.record_lines import is_number, not_a_record, read_record_lines
+from homefold.evaluation.record_lines import is_number, misfit, not_a_record, read_record_lines
 from homefold.version import __version__
 
-__all__ = ["RunRecord", "append_record", "code_commit", "hardware", "read_records", "versions"]
+__all__ = [
+    "RunRecord",
+    "append_record",
+    "code_commit",
+    "hardware",
+    "read_records",
+    "require_recordable",
+    "versions",
+]
 
 
 @dataclass(frozen=True)
@@ -108,6 +117,17 @@ def code_commit() -> str:
         return f"{commit} with changes" if git("status", "--porcelain", "--", str(folder)) else commit
     except (OSError, subprocess.TimeoutExpired):
         return ""
+
+
+def require_recordable(record: RunRecord) -> None:
+    """Refuse what could not be read back: a method of one's own may measure anything."""
+    row = asdict(record)
+    try:
+        wrong = misfit(json.loads(json.dumps(row, allow_nan=False)))
+    except (TypeError, ValueError, RecursionError) as error:
+        wrong = str(error)
+    if wrong:
+        raise DataError(f"what the run measured cannot be recorded ({wrong}); record finite numbers and text.")
 
 
 def append_record(path: Path | str, record: RunRecord) -> None:
