@@ -243,6 +243,7 @@ def final_run(method, config, target, seed, accuracy):
 def test_runs_of_one_method_are_one_row_whatever_they_were_called(benchmark, tmp_path):
     plain, later = config_to_dict(preset_config("small")), config_to_dict(preset_config("small"))
     del plain["features"]["runs"]  # A setting that did not exist yet.
+    plain["features"]["layer_decay"] = 1.0  # One that no longer exists, at its default.
     plain["style"] |= {"blocks": [], "manifold": "vae"}
     later["style"] |= {"blocks": [], "manifold": "mean"}
     styled = config_to_dict(preset_config("small"))
@@ -253,10 +254,13 @@ def test_runs_of_one_method_are_one_row_whatever_they_were_called(benchmark, tmp
     lines = [final_run("vae:style.blocks=[]", later, target, 2, 0.7) for target in "ab"]
     lines += [final_run("vae", styled, target, seed, 0.9) for target in "ab" for seed in (1, 2)]
     lines += [final_run("gan", later, "a", 0, 0.9)]
+    slowed = {**styled, "features": {**styled["features"], "layer_decay": 0.5}}
+    lines += [final_run("vae:features.layer_decay=0.5", slowed, target, 1, 0.8) for target in "ab"]
     new.write_text("".join(lines))
     asked = [str(old), str(new), "--against", "vae:style.blocks=[]", "--out", str(tmp_path / "r.json")]
     benchmark("final_table").main(asked)
-    with_styles, without = result(tmp_path / "r.json")["rows"]
+    with_styles, slower, without = result(tmp_path / "r.json")["rows"]
+    assert (slower["method"], slower["mean"]) == ("vae:features.layer_decay=0.5", pytest.approx(80))
     assert (with_styles["method"], with_styles["seeds"], with_styles["a"]) == ("vae", "1 2", "90.0 ± 0.0")
     assert with_styles["difference"] == pytest.approx(25)
     assert (without["method"], without["seeds"], without["b"]) == ("vae:style.blocks=[]", "0 1 2", "60.0 ± 10.0")

@@ -474,8 +474,8 @@ def uninterrupted(few_digits, tmp_path_factory):
 
 
 def test_blocks_that_are_not_there_are_refused_before_any_image_is_read(quick_config, tmp_path):
-    features = replace(quick_config.features, style_noise_probability=0.5, style_noise_layers=("layer9",))
-    with pytest.raises(ConfigError, match="style_noise_layers names layer9"):
+    features = replace(quick_config.features, mix_style_probability=0.5, mix_style_layers=("layer9",))
+    with pytest.raises(ConfigError, match="mix_style_layers names layer9"):
         Homefold(replace(quick_config, features=features), device="cpu").fit(tmp_path / "nothing there")
 
 

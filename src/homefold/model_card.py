@@ -25,9 +25,7 @@ def how_it_was_trained(features: dict[str, Any]) -> str:
     parts = {
         f"L_A (τ {features['temperature']:g})": features["metric_weight"],
         "cross entropy": features["cross_entropy_weight"],
-        "answers drawn together": features.get("agreement_weight", 0),
         "styles mixed": features.get("mix_style_probability", 0),
-        "styles moved at random": features.get("style_noise_probability", 0),
     }
     told = [f"{name} {value:g}" for name, value in parts.items() if value]
     averaged = features.get("average_from", 1) < 1

@@ -130,7 +130,7 @@ def test_a_suite_that_does_not_exist_is_a_usage_error(homefold: Homefold, tmp_pa
 @pytest.mark.parametrize(
     ("flag", "setting"),
     [
-        ("--features.style-noise-layers", "features.style_noise_layers"),
+        ("--features.mix-style-layers", "features.mix_style_layers"),
         ("--projection.steps=9", "projection.steps"),
         ("--learning-rate", "features.learning_rate"),
     ],

@@ -15,31 +15,25 @@ from torch.utils.weak import WeakIdKeyDictionary
 from homefold.features.loss import cosine_normalise, pairwise_metric_loss, pairwise_metric_loss_bound
 
 
-def slow_pairwise_metric_loss(z, labels, temperature, bias=0.0):
+def slow_pairwise_metric_loss(z, labels, temperature):
     """Equation by equation, pair by pair, in Python floats."""
     total, n = 0.0, len(z)
     for i in range(n):
         for j in range(n):
             dot = sum(a * b for a, b in zip(z[i], z[j], strict=True))
             length = math.sqrt(sum(a * a for a in z[i])) * math.sqrt(sum(b * b for b in z[j]))
-            p = 1 / (1 + math.exp(-(dot / length / temperature + bias)))
+            p = 1 / (1 + math.exp(-dot / length / temperature))
             total += -math.log(p) if labels[i] == labels[j] else -math.log(1 - p)
     return total / n**2
 
 
-@given(
-    n=st.integers(1, 7),
-    d=st.integers(1, 5),
-    temperature=st.floats(0.1, 2.0),
-    bias=st.floats(-1.0, 1.0),
-    seed=st.integers(0, 2**31),
-)
-def test_equals_the_double_loop(n, d, temperature, bias, seed):
+@given(n=st.integers(1, 7), d=st.integers(1, 5), temperature=st.floats(0.1, 2.0), seed=st.integers(0, 2**31))
+def test_equals_the_double_loop(n, d, temperature, seed):
     random = torch.Generator().manual_seed(seed)
     z = torch.randn(n, d, generator=random, dtype=torch.float64)
     labels = torch.randint(0, 3, (n,), generator=random)
-    expected = slow_pairwise_metric_loss(z.tolist(), labels.tolist(), temperature, bias)
-    assert float(pairwise_metric_loss(z, labels, temperature, bias=bias)) == pytest.approx(expected, rel=1e-9)
+    expected = slow_pairwise_metric_loss(z.tolist(), labels.tolist(), temperature)
+    assert float(pairwise_metric_loss(z, labels, temperature)) == pytest.approx(expected, rel=1e-9)
 
 
 def test_its_gradient_is_that_of_finite_differences():
@@ -47,7 +41,6 @@ def test_its_gradient_is_that_of_finite_differences():
     z = torch.randn(5, 4, dtype=torch.float64, requires_grad=True)
     labels = torch.tensor([0, 1, 0, 2, 1])
     assert torch.autograd.gradcheck(lambda x: pairwise_metric_loss(x, labels, 0.3), (z,))
-    assert torch.autograd.gradcheck(lambda x: pairwise_metric_loss(x, labels, 0.3, balanced=True), (z,))
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-6, 1.0, 1e6, 1e30, 1e37])
@@ -79,12 +72,11 @@ def test_it_is_computed_in_float32_under_autocast():
     assert float(inside) == float(pairwise_metric_loss(z, labels))
 
 
-def test_balanced_pairs_weigh_both_kinds_half():
+def test_every_pair_counts_once_its_own_with_itself_too():
     z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
-    labels = torch.tensor([0, 0, 1])
     positive, negative = math.log1p(math.exp(-1)), math.log1p(math.exp(1))
-    assert float(pairwise_metric_loss(z, labels, 1.0)) == pytest.approx((5 * positive + 4 * negative) / 9)
-    assert float(pairwise_metric_loss(z, labels, 1.0, balanced=True)) == pytest.approx((positive + negative) / 2)
+    found = pairwise_metric_loss(z, torch.tensor([0, 0, 1]), 1.0)
+    assert float(found) == pytest.approx((5 * positive + 4 * negative) / 9)
 
 
 @given(classes=st.integers(2, 6), each=st.integers(1, 3), temperature=st.floats(0.1, 1.0))
@@ -94,13 +86,6 @@ def test_the_bound_is_reached_at_the_corners_of_a_simplex(classes, each, tempera
     labels = torch.arange(classes).repeat(each)
     bound = pairwise_metric_loss_bound([each] * classes, temperature)
     assert float(pairwise_metric_loss(z, labels, temperature)) == pytest.approx(bound, rel=1e-9)
-
-
-@pytest.mark.parametrize("bias", [-3.0, 0.5, 2000.0])
-def test_the_bound_follows_the_bias(bias):
-    z, labels = torch.eye(5, dtype=torch.float64) - 0.2, torch.arange(5)
-    bound = pairwise_metric_loss_bound([1] * 5, 0.3, bias)
-    assert float(pairwise_metric_loss(z, labels, 0.3, bias=bias)) == pytest.approx(bound, rel=1e-9)
 
 
 def test_the_published_bounds():
@@ -119,26 +104,18 @@ def test_normalising_gives_unit_rows():
     d=st.integers(1, 6),
     chunk=st.integers(1, 14),
     temperature=st.floats(0.1, 2.0),
-    bias=st.floats(-1.0, 1.0),
-    balanced=st.booleans(),
     seed=st.integers(0, 2**31),
 )
-def test_in_chunks_it_has_the_same_value_and_the_same_gradients(n, d, chunk, temperature, bias, balanced, seed):
+def test_in_chunks_it_has_the_same_value_and_the_same_gradient(n, d, chunk, temperature, seed):
     random = torch.Generator().manual_seed(seed)
-    z = torch.randn(n, d, generator=random, dtype=torch.float64)
+    z = torch.randn(n, d, generator=random, dtype=torch.float64, requires_grad=True)
     labels = torch.randint(0, 3, (n,), generator=random) - 1
-    found = []
-    for size in (None, chunk):
-        inputs = [
-            value.clone().requires_grad_() for value in (z, *torch.tensor([temperature, bias], dtype=torch.float64))
-        ]
-        loss = pairwise_metric_loss(inputs[0], labels, inputs[1], bias=inputs[2], balanced=balanced, chunk=size)
-        found.append((loss.detach(), *torch.autograd.grad(3 * loss, inputs)))
-    for whole, chunked in zip(*found, strict=True):
-        torch.testing.assert_close(chunked, whole, rtol=1e-9, atol=1e-12)
-    if not balanced:
-        expected = slow_pairwise_metric_loss(z.tolist(), labels.tolist(), temperature, bias)
-        assert float(found[1][0]) == pytest.approx(expected, rel=1e-9)
+    whole, chunked = (pairwise_metric_loss(z, labels, temperature, chunk=size) for size in (None, chunk))
+    torch.testing.assert_close(chunked, whole, rtol=1e-9, atol=1e-12)
+    gradients = [torch.autograd.grad(3 * loss, z)[0] for loss in (whole, chunked)]
+    torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-9, atol=1e-12)
+    expected = slow_pairwise_metric_loss(z.tolist(), labels.tolist(), temperature)
+    assert float(chunked.detach()) == pytest.approx(expected, rel=1e-9)
 
 
 def test_in_chunks_of_float32_it_stays_near_the_float64_reference():

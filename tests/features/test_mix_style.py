@@ -15,9 +15,9 @@ from scipy import stats
 from homefold.data.splits import holdout_split
 from homefold.errors import ConfigError
 from homefold.features import FeatureConfig, FeatureNet, build_backbone, build_feature_net, train_features
-from homefold.features.blocks import backbone_blocks, inner_blocks
+from homefold.features.blocks import backbone_blocks, inner_blocks, last_modules
 from homefold.features.mix_style import MixStyle, beta_quantiles, draw_beta, mix_styles
-from homefold.features.style_variation import style_modules
+from homefold.features.style_variation import mixed_styles
 
 CPU = torch.device("cpu")
 
@@ -121,7 +121,7 @@ def test_every_parameter_lies_in_one_block(name):
     backbone = build_backbone(name)
     blocks = backbone_blocks(backbone)
     assert ([block.name for block in blocks], inner_blocks(blocks)) == BLOCKS[name]
-    found = [id(parameter) for block in blocks for parameter in block.parameters]
+    found = [id(item) for block in blocks for module in block.modules for item in module.parameters()]
     assert len(found) == len(set(found))
     assert set(found) == {id(parameter) for parameter in backbone.parameters()}
 
@@ -134,10 +134,15 @@ def test_a_network_of_ones_own_has_its_children_as_blocks():
             self.first, self.pool, self.second = torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(), torch.nn.Linear(4, 2)
 
     own = Own()
-    first, second = backbone_blocks(own)
-    assert (first.name, second.name) == ("first", "second")
-    assert [len(block.parameters) for block in (first, second)] == [3, 2]
-    assert any(parameter is own.scale for parameter in first.parameters)
+    assert [(block.name, block.modules) for block in backbone_blocks(own)] == [
+        ("first", (own.first,)),
+        ("second", (own.second,)),
+    ]
+
+
+def test_a_network_without_children_that_learn_is_one_block():
+    (block,) = backbone_blocks(torch.nn.Linear(3, 2))
+    assert block.name == "backbone"
 
 
 def small_net() -> FeatureNet:
@@ -154,7 +159,7 @@ def images_of_two_styles() -> torch.Tensor:
 def test_the_network_mixes_in_training_mode_only_and_only_while_attached():
     net, images = small_net(), images_of_two_styles()
     training, evaluating = net.train()(images), net.eval()(images)
-    style = MixStyle(net, style_modules(net.backbone, (), (32, 32), "mix_style_layers"), 1.0, 1.0, CPU)
+    style = MixStyle(net, last_modules(net.backbone, ("block1", "block2"), "mix_style_layers"), 1.0, 1.0, CPU)
     with style.attached():
         assert torch.equal(net(images), evaluating)
         net.train()
@@ -183,9 +188,7 @@ def test_with_probability_zero_nothing_changes_and_at_one_half_about_half_do():
 
 def test_the_whole_step_is_one_graph_for_the_compiler():
     net, images = small_net().train(), images_of_two_styles()
-    style = MixStyle(
-        net, style_modules(net.backbone, ("block1", "block3"), (32, 32), "mix_style_layers"), 1.0, 0.5, CPU
-    )
+    style = MixStyle(net, last_modules(net.backbone, ("block1", "block3"), "mix_style_layers"), 1.0, 0.5, CPU)
     with style.attached():
         compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
         found = []
@@ -200,7 +203,38 @@ def test_the_whole_step_is_one_graph_for_the_compiler():
 
 def test_a_block_that_is_not_there_is_named_with_those_that_are():
     with pytest.raises(ConfigError, match=r"layer9.*DigitsNet.*block1, block2, block3, block4"):
-        style_modules(build_backbone("digits"), ("layer9",), (32, 32), "mix_style_layers")
+        last_modules(build_backbone("digits"), ("layer9",), "mix_style_layers")
+
+
+@pytest.mark.parametrize("named", [(), ("block1",)])
+def test_the_settings_decide_whether_and_where_styles_are_mixed(named):
+    images = images_of_two_styles()
+    plain = small_net().train()(images)
+    config = FeatureConfig(mix_style_probability=1.0, mix_style_alpha=1.0, mix_style_layers=named)
+    found = {}
+    for settings in (
+        config,
+        replace(config, mix_style_layers=("block1", "block2")),
+        replace(config, mix_style_probability=0),
+    ):
+        net = small_net().train()
+        torch.manual_seed(11)
+        before = torch.get_rng_state()
+        with mixed_styles(settings, net, CPU, (32, 32)):
+            assert torch.equal(torch.get_rng_state(), before)
+            found[settings] = net(images)
+        assert not any(module._forward_hooks for module in net.modules())
+    mixed, at_both, off = found.values()
+    assert torch.equal(mixed, at_both) == (named == ())
+    assert torch.equal(off, plain)
+    assert not torch.allclose(mixed, plain)
+
+
+def test_blocks_that_would_be_left_alone_are_refused():
+    named = FeatureConfig(mix_style_layers=("block1",))
+    with pytest.raises(ConfigError, match="mix_style_layers names blocks, but mix_style_probability is 0"):
+        named.require_consistent()
+    replace(named, mix_style_probability=0.5).require_consistent()
 
 
 def test_an_output_that_is_no_map_is_refused():

@@ -57,27 +57,12 @@ def test_it_keeps_the_epoch_with_the_lowest_held_out_loss(trained, few_digits, c
     assert float(again) == pytest.approx(trained.report.held_out_loss, rel=1e-4)
 
 
-def test_the_loss_stays_above_its_bound(trained):
+def test_the_loss_stays_above_its_bound(trained, few_digits, config):
     assert trained.report.criterion == "pairwise metric loss"
-    assert 0.0 < trained.report.bound < trained.report.held_out_loss
-
-
-def test_selection_looks_at_the_pair_logit_that_was_learned(config, few_digits):
-    learned = start(replace(config, learn_temperature=True, pair_bias=-2.0), few_digits)
-    with torch.no_grad():
-        temperature, bias = float(learned.objective.pair_temperature()), float(learned.objective.bias)
-    assert temperature != pytest.approx(config.temperature, rel=1e-3)
-    assert bias != pytest.approx(-2.0, abs=1e-3)
     _, held_out = holdout_split(few_digits.labels, few_digits.domains, config.held_out, 0)
-    images = torch.from_numpy(few_digits.images[held_out]).permute(0, 3, 1, 2).float() / 255
-    with torch.no_grad():
-        z = learned.net(images)
-    labels = few_digits.labels[held_out]
-    again = pairwise_metric_loss(z, torch.from_numpy(labels), temperature, bias=bias)
-    assert learned.report.held_out_loss == pytest.approx(float(again), rel=1e-4)
-    assert learned.report.bound == pytest.approx(
-        pairwise_metric_loss_bound(np.bincount(labels).tolist(), temperature, bias)
-    )
+    counts = np.bincount(few_digits.labels[held_out]).tolist()
+    assert trained.report.bound == pairwise_metric_loss_bound(counts, config.temperature)
+    assert 0.0 < trained.report.bound < trained.report.held_out_loss
 
 
 def test_the_same_seed_gives_the_same_bytes(trained, config, few_digits):
@@ -105,7 +90,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(trained, config, few_digits, tmp
 
 
 def test_averaged_weights_resume_too(config, few_digits, tmp_path):
-    averaging = replace(config, average_from=0.4, sampling="balanced", learn_temperature=True)
+    averaging = replace(config, average_from=0.4, sampling="balanced")
     whole = start(averaging, few_digits)
     checkpoint = tmp_path / "features.safetensors"
 
@@ -177,12 +162,6 @@ def test_deep_all_is_selected_by_cross_entropy(config, few_digits):
 
 def test_selecting_the_last_epoch(config, few_digits):
     assert start(replace(config, select="last", epochs=3), few_digits).report.selected_epoch == 3
-
-
-def test_cross_entropy_fades_out(config, few_digits):
-    faded = start(replace(config, cross_entropy_until=0.5), few_digits)
-    kept = start(config, few_digits)
-    assert faded.report.history[-1]["loss"] < kept.report.history[-1]["loss"]
 
 
 def test_images_copied_ahead_train_to_the_same_bytes(trained, config, few_digits, monkeypatch):

@@ -53,8 +53,6 @@ def test_where_searches_end_decides_the_classifier_that_is_trained_on_their_ends
     [
         ({"mix_style_probability": 0.5}, {"mix_style_alpha": 0.3}),
         ({"mix_style_probability": 0.5}, {"mix_style_layers": ("block1",)}),
-        ({"style_noise_probability": 0.5}, {"style_noise_layers": ("block1",)}),
-        ({"agreement_weight": 1.0}, {"agreement_temperature": 2.0}),
     ],
 )
 def test_how_a_thing_is_done_decides_the_features_only_where_it_is_done(switch, changed):

@@ -138,7 +138,7 @@ def test_times_are_shown_with_their_hardware(tmp_path: Path) -> None:
 
 
 def test_long_names_of_methods_are_broken_and_leave_room_for_the_bars(tmp_path: Path) -> None:
-    settings = "features.mix_style_probability=0,features.style_noise_probability=0.5,features.agreement_weight=0.3"
+    settings = "features.mix_style_probability=0,features.augmentation.grey_probability=0.5,features.temperature=0.3"
     records = [
         record(method=method, seconds={"inference_per_image": 0.001})
         for method in ("without-projection", f"vae:{settings}", f"without-projection:{settings}")
@@ -146,7 +146,7 @@ def test_long_names_of_methods_are_broken_and_leave_room_for_the_bars(tmp_path: 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         (figure,) = time_bars(read_runs(write_runs(tmp_path, records)))
-    assert "agreement_weight=0.3" in figure.alt
+    assert "temperature=0.3" in figure.alt
 
 
 def test_a_name_with_any_sign_in_it_can_be_drawn(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A backbone as its blocks from pixels to features, by name: what can be frozen, slowed down or mixed in style."""
+"""A backbone as its blocks from pixels to features, by name: where styles can be mixed or moved."""
 
 from __future__ import annotations
 
@@ -23,16 +23,14 @@ class Block:
     Args:
         name: as settings call it.
         modules: its layers in the order they are applied; the last one's output is the block's.
-        parameters: all it learns.
     """
 
     name: str
     modules: tuple[nn.Module, ...]
-    parameters: tuple[nn.Parameter, ...]
 
 
 def backbone_blocks(backbone: nn.Module) -> tuple[Block, ...]:
-    """Every parameter of `backbone` in exactly one block, the blocks in the order in which an image passes them.
+    """The parts of `backbone` that learn something, in the order in which an image passes them.
 
     A residual network has `stem` and `layer1` to `layer4`, the digits nets `block1` to `block4`, the wide residual
     network `stem` and `group1` to `group3`, AlexNet `features1` to `features3` (each up to a pooling) and
@@ -42,20 +40,13 @@ def backbone_blocks(backbone: nn.Module) -> tuple[Block, ...]:
     ['block1', 'block2', 'block3', 'block4']
     """
     blocks: list[Block] = []
-    taken: set[int] = set()
+    taken: set[nn.Parameter] = set()
     for name, modules in _named_parts(backbone):
-        parameters = [item for module in modules for item in module.parameters() if id(item) not in taken]
-        taken.update(map(id, parameters))
+        parameters = {parameter for module in modules for parameter in module.parameters()} - taken
+        taken |= parameters
         if parameters:
-            blocks.append(Block(name, tuple(modules), tuple(parameters)))
-    # Such as a vision transformer's position embedding, which belongs to no child: it joins the image first.
-    loose = tuple(item for item in backbone.parameters() if id(item) not in taken)
-    if not loose:
-        return tuple(blocks)
-    if not blocks:
-        return (Block("backbone", (backbone,), loose),)
-    first = blocks[0]
-    return (Block(first.name, first.modules, (*first.parameters, *loose)), *blocks[1:])
+            blocks.append(Block(name, tuple(modules)))
+    return tuple(blocks) or (Block("backbone", (backbone,)),)
 
 
 def last_modules(backbone: nn.Module, names: Sequence[str], setting: str) -> list[nn.Module]:

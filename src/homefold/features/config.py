@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -12,7 +11,6 @@ from homefold.choices import require_choices
 from homefold.data.augmentation import AugmentationConfig
 from homefold.device import Precision
 from homefold.errors import ConfigError
-from homefold.features.agreement import NEEDS_CROSS_ENTROPY
 from homefold.features.gradient_step import Compile, CudaGraph
 from homefold.features.network import Head
 from homefold.features.sampling import Sampling
@@ -38,25 +36,8 @@ class FeatureConfig:
     """Weight of the pairwise metric loss L_A."""
     temperature: float = 0.1
     """τ: the pair logit is cosine similarity / τ."""
-    learn_temperature: bool = False
-    """Train τ and the bias of the pair logit along with the network."""
-    pair_bias: float = 0.0
-    """Added to the pair logit; negative values start from "most pairs differ"."""
-    balanced_pairs: bool = False
-    """Weigh same-label and different-label pairs half each instead of by their number."""
-    cross_domain_weight: float = 1.0
-    """Weight of same-label pairs from two domains relative to those of one; all same-label pairs weigh as before."""
-    hard_pairs: float = 0.0
-    """Exponent γ: a pair weighs in proportion to its error |p − y|^γ; 0 weighs easy and hard pairs alike."""
     cross_entropy_weight: float = 0.0
     """Weight of an added cross-entropy loss on a linear layer; helps L_A to get going from scratch."""
-    cross_entropy_until: float = 1.0
-    """Fraction of the training after which the cross entropy has faded out linearly; 1 keeps it to the end."""
-    agreement_weight: float = 0.0
-    """Weight of an added loss that draws the answers to all images of one label in a batch together; those are the
-    answers that cross entropy trains, which must be on."""
-    agreement_temperature: float = 4.0
-    """T of that loss: answers are compared as softmax(logits / T)."""
 
     epochs: Annotated[int, tyro.conf.arg(aliases=["--epochs"])] = 30
     """Passes over the training images."""
@@ -104,78 +85,26 @@ class FeatureConfig:
     """The share of the own style is drawn from Beta(α, α): small values keep most of one of the two styles."""
     mix_style_layers: tuple[str, ...] = ()
     """Blocks after which styles are mixed, such as layer1 layer2; none named means the first two after the stem."""
-    style_noise_probability: float = 0.0
-    """How often a training image's style is moved at random, as far as those of the batch differ (DSU); 0: never."""
-    style_noise_layers: tuple[str, ...] = ()
-    """Blocks after which styles are moved at random; none named means the first two after the stem."""
-    backbone_rate: float = 1.0
-    """Learning rate of the backbone's last block as a multiple of the head's; earlier blocks follow by layer_decay."""
-    layer_decay: float = 1.0
-    """Each block of the backbone learns at this factor of the next one's rate; 1 lets all learn alike."""
-    frozen_blocks: int = 0
-    """So many first blocks of the backbone keep their weights; the stem counts as one."""
-    frozen_batch_norm: bool = False
-    """Let the backbone's batch norm normalise by the statistics it starts with, and keep them."""
-    pretrained_pull: float = 0.0
-    """L2 penalty on how far the backbone's weights move from their start (L2-SP), there instead of weight_decay."""
 
     def __post_init__(self) -> None:
         require_choices(self)
-        positive = (
-            "temperature",
-            "epochs",
-            "batch_size",
-            "learning_rate",
-            "mix_style_alpha",
-            "runs",
-            "agreement_temperature",
-        )
-        for name in positive:
+        for name in ("temperature", "epochs", "batch_size", "learning_rate", "mix_style_alpha", "runs"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be positive; got {getattr(self, name)}.")
-        for name in ("cross_entropy_until", "average_from"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(f"{name} is a fraction of the training, 0 to 1; got {getattr(self, name)}.")
-        for name in ("mix_style_probability", "style_noise_probability"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(f"{name} is a probability, 0 to 1; got {getattr(self, name)}.")
-        if not 0 < self.layer_decay <= 1:
-            raise ConfigError(f"layer_decay is a factor above 0 and at most 1; got {self.layer_decay}.")
+        if not 0 <= self.average_from <= 1:
+            raise ConfigError(f"average_from is a fraction of the training, 0 to 1; got {self.average_from}.")
+        if not 0 <= self.mix_style_probability <= 1:
+            raise ConfigError(f"mix_style_probability is a probability, 0 to 1; got {self.mix_style_probability}.")
         if not 0 < self.held_out < 1:
             raise ConfigError(f"held_out is a fraction between 0 and 1; got {self.held_out}.")
         if not 0 <= self.momentum < 1:
             raise ConfigError(f"momentum must be in [0, 1); got {self.momentum}.")
-        not_negative = (
-            "weight_decay",
-            "metric_weight",
-            "cross_entropy_weight",
-            "checkpoint_seconds",
-            "backbone_rate",
-            "frozen_blocks",
-            "pretrained_pull",
-            "cross_domain_weight",
-            "hard_pairs",
-            "average_every",
-            "agreement_weight",
-        )
-        for name in not_negative:
+        for name in ("weight_decay", "metric_weight", "cross_entropy_weight", "checkpoint_seconds", "average_every"):
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
-        for name in (
-            "backbone_rate",
-            "pretrained_pull",
-            "cross_domain_weight",
-            "hard_pairs",
-            "agreement_weight",
-            "agreement_temperature",
-        ):
-            if math.isinf(getattr(self, name)):
-                raise ConfigError(f"{name} must be a finite number; got {getattr(self, name)}.")
-        for name in ("mix_style_layers", "style_noise_layers"):
-            layers = getattr(self, name)
-            twice = [layer for layer in layers if layers.count(layer) > 1]
-            if twice:
-                raise ConfigError(f"{name} names {twice[0]} more than once; name every block once.")
+        twice = [layer for layer in self.mix_style_layers if self.mix_style_layers.count(layer) > 1]
+        if twice:
+            raise ConfigError(f"mix_style_layers names {twice[0]} more than once; name every block once.")
         if self.batch_size < 2:
             raise ConfigError("batch_size must be at least 2: L_A compares pairs.")
         if self.feature_dim < 0:
@@ -183,14 +112,8 @@ class FeatureConfig:
 
     def require_consistent(self) -> None:
         """Refuse settings that contradict each other; called when all of them are known."""
-        for layers, probability in (
-            ("mix_style_layers", "mix_style_probability"),
-            ("style_noise_layers", "style_noise_probability"),
-        ):
-            if getattr(self, layers) and not getattr(self, probability):
-                raise ConfigError(
-                    f"{layers} names blocks, but {probability} is 0, so that nothing would happen there; set "
-                    f"{probability} above 0, or name no blocks."
-                )
-        if self.agreement_weight and not self.cross_entropy_weight:
-            raise ConfigError(NEEDS_CROSS_ENTROPY)
+        if self.mix_style_layers and not self.mix_style_probability:
+            raise ConfigError(
+                "mix_style_layers names blocks, but mix_style_probability is 0, so that nothing would happen there; "
+                "set mix_style_probability above 0, or name no blocks."
+            )

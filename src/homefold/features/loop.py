@@ -89,19 +89,10 @@ class TrainingImages:
 
 @dataclass(frozen=True, eq=False)
 class ParameterGroup:
-    """Parameters that learn at `rate` times the configured learning rate.
-
-    Their weight decay is the configured one where `weight_decay` is None.
-    """
+    """Parameters that learn at `rate` times the configured learning rate."""
 
     parameters: list[nn.Parameter]
     rate: float = 1.0
-    weight_decay: float | None = None
-
-    def as_settings(self) -> dict[str, Any]:
-        """As torch's optimisers take a group."""
-        decay = {} if self.weight_decay is None else {"weight_decay": self.weight_decay}
-        return {"params": self.parameters, **decay}
 
 
 class TrainingRun(ABC):
@@ -155,7 +146,7 @@ class TrainingRun(ABC):
         groups = self.parameter_groups()
         self.rates = [group.rate for group in groups]
         self.optimizer = torch.optim.SGD(
-            [group.as_settings() for group in groups],
+            [{"params": group.parameters} for group in groups],
             lr=config.learning_rate,
             momentum=config.momentum,
             nesterov=config.momentum > 0,

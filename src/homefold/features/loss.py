@@ -9,8 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from homefold.features.pair_blocks import pair_loss_in_blocks, rows_at_a_time
-from homefold.features.pair_emphasis import EVEN, PairEmphasis, Pairs, emphasised_pair_loss
-from homefold.processes import add_up, current_processes, gather_labels, gather_rows
+from homefold.processes import current_processes, gather_labels, gather_rows
 
 __all__ = [
     "cosine_normalise",
@@ -34,31 +33,17 @@ def cosine_normalise(z: torch.Tensor) -> torch.Tensor:
 
 
 def pairwise_metric_loss(
-    z: torch.Tensor,
-    labels: torch.Tensor,
-    temperature: float | torch.Tensor = 0.1,
-    *,
-    bias: float | torch.Tensor = 0.0,
-    balanced: bool = False,
-    chunk: int | None = None,
-    emphasis: PairEmphasis = EVEN,
-    domains: torch.Tensor | None = None,
+    z: torch.Tensor, labels: torch.Tensor, temperature: float = 0.1, *, chunk: int | None = None
 ) -> torch.Tensor:
-    """L_A = mean over all N² pairs (i, j) of BCE(sigmoid(cos(z_i, z_j) / τ + b), [y_i = y_j]).
-
-    The paper's loss has b = 0 and weighs every pair alike, the diagonal included; those are the defaults.
+    """L_A = mean over all N² pairs (i, j), the diagonal included, of BCE(sigmoid(cos(z_i, z_j) / τ), [y_i = y_j]).
 
     Args:
         z: `(n, d)` features; computed in float32 at least, whatever autocast says.
         labels: `(n,)` integers.
-        temperature: τ; a tensor when it is learned.
-        bias: b, added to the logit; negative values start training from "most pairs differ".
-        balanced: weigh equal and different pairs half each, instead of by their number.
+        temperature: τ.
         chunk: rows of the pair matrix held at a time, so that memory grows as `chunk · n` and not as n²; the value and
             the gradient are the same. None holds all rows up to a batch of 2,048, and beyond as many as 4 million
             pairs have. Such a loss can be differentiated once only.
-        emphasis: which pairs count more; by default all count alike.
-        domains: `(n,)` integers, needed where the emphasis looks at them.
 
     Returns:
         A scalar.
@@ -71,31 +56,14 @@ def pairwise_metric_loss(
         unit = _unit_rows(z)
         if chunk is None and len(z) > _LARGEST_WHOLE:
             chunk = rows_at_a_time(len(z))
-        if not emphasis.is_even:
-            pairs = Pairs(unit, unit, labels, labels, domains, domains)
-            return emphasised_pair_loss(pairs, temperature, bias, emphasis, balanced=balanced, chunk=chunk or len(z))
         if chunk is not None:
-            return pair_loss_in_blocks(unit, unit, labels, labels, temperature, bias, balanced=balanced, chunk=chunk)
-        logits = unit @ unit.T / temperature + bias
+            return pair_loss_in_blocks(unit, unit, labels, labels, temperature, chunk=chunk)
+        logits = unit @ unit.T / temperature
         same = (labels[:, None] == labels[None, :]).to(logits.dtype)
-        losses = F.binary_cross_entropy_with_logits(logits, same, reduction="none")
-        if not balanced:
-            return losses.mean()
-        different = 1 - same
-        halves = [(losses * mask).sum() / mask.sum().clamp(min=1) for mask in (same, different)]
-        return (halves[0] + halves[1]) / 2
+        return F.binary_cross_entropy_with_logits(logits, same, reduction="none").mean()
 
 
-def pairwise_metric_loss_share(
-    z: torch.Tensor,
-    labels: torch.Tensor,
-    temperature: float | torch.Tensor = 0.1,
-    *,
-    bias: float | torch.Tensor = 0.0,
-    balanced: bool = False,
-    emphasis: PairEmphasis = EVEN,
-    domains: torch.Tensor | None = None,
-) -> torch.Tensor:
+def pairwise_metric_loss_share(z: torch.Tensor, labels: torch.Tensor, temperature: float = 0.1) -> torch.Tensor:
     """This process's share of the L_A over the pairs of all processes; alone, L_A itself.
 
     The shares add up to the L_A of the whole batch, and the gradients of the shares to its gradient, as long as every
@@ -103,33 +71,23 @@ def pairwise_metric_loss_share(
 
     Args:
         z: `(n, d)` this process's features.
-        labels, temperature, bias, balanced, emphasis, domains: as in `pairwise_metric_loss`, the labels and domains
-            this process's.
+        labels: `(n,)` this process's.
+        temperature: τ.
     """
     if current_processes().count == 1:
-        return pairwise_metric_loss(
-            z, labels, temperature, bias=bias, balanced=balanced, emphasis=emphasis, domains=domains
-        )
+        return pairwise_metric_loss(z, labels, temperature)
     with torch.autocast(z.device.type, enabled=False):
         unit = _unit_rows(z)
         columns, column_labels = gather_rows(unit), gather_labels(labels)
         chunk = rows_at_a_time(len(columns))
-        if not emphasis.is_even:
-            column_domains = None if domains is None else gather_labels(domains)
-            pairs = Pairs(unit, columns, labels, column_labels, domains, column_domains)
-            return emphasised_pair_loss(
-                pairs, temperature, bias, emphasis, balanced=balanced, chunk=chunk, add_up=add_up
-            )
-        return pair_loss_in_blocks(
-            unit, columns, labels, column_labels, temperature, bias, balanced=balanced, chunk=chunk
-        )
+        return pair_loss_in_blocks(unit, columns, labels, column_labels, temperature, chunk=chunk)
 
 
 def _unit_rows(z: torch.Tensor) -> torch.Tensor:
     return cosine_normalise(z if z.dtype in (torch.float32, torch.float64) else z.float())
 
 
-def pairwise_metric_loss_bound(class_counts: Sequence[int], temperature: float, bias: float = 0.0) -> float:
+def pairwise_metric_loss_bound(class_counts: Sequence[int], temperature: float) -> float:
     """About the least value L_A can take: classes at the corners of a regular simplex.
 
     Each class is one point and two classes meet at cosine −1/(C−1). Exact for balanced classes; with other
@@ -138,7 +96,6 @@ def pairwise_metric_loss_bound(class_counts: Sequence[int], temperature: float, 
     Args:
         class_counts: images of each class in the set the loss is taken over.
         temperature: τ.
-        bias: b.
 
     >>> round(pairwise_metric_loss_bound([10] * 7, 0.1), 3), round(pairwise_metric_loss_bound([10] * 10, 0.1), 3)
     (0.148, 0.256)
@@ -146,10 +103,10 @@ def pairwise_metric_loss_bound(class_counts: Sequence[int], temperature: float, 
     counts = [count for count in class_counts if count > 0]
     total = sum(counts)
     same = sum(count**2 for count in counts) / total**2
-    positive = _softplus(-1 / temperature - bias)
+    positive = _softplus(-1 / temperature)
     if len(counts) < 2:
         return positive
-    negative = _softplus(-1 / ((len(counts) - 1) * temperature) + bias)
+    negative = _softplus(-1 / ((len(counts) - 1) * temperature))
     return same * positive + (1 - same) * negative
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import torch
 from torch import nn
 
-from homefold.features.style_hook import StyleHook, channel_statistics, with_statistics
+from homefold.errors import ConfigError
 
 __all__ = ["MixStyle", "beta_quantiles", "draw_beta", "mix_styles"]
 
 _TABLE_SIZE = 4097
+_SMALLEST_VARIANCE = 1e-6
 
 
 def beta_quantiles(alpha: float) -> torch.Tensor:
@@ -43,15 +45,19 @@ def mix_styles(maps: torch.Tensor, partners: torch.Tensor, own_share: torch.Tens
         own_share: `(n,)` λ in [0, 1].
     """
     with torch.autocast(maps.device.type, enabled=False):
-        own = channel_statistics(maps)
-        mean, deviation = own
+        variance, mean = torch.var_mean(maps.detach().float(), dim=(2, 3), correction=0)
+        deviation = (variance + _SMALLEST_VARIANCE).sqrt()
         share = own_share[:, None]
         scale = (share * deviation + (1 - share) * deviation[partners]) / deviation
-        return with_statistics(maps, own, scale, share * mean + (1 - share) * mean[partners])
+        shift = share * mean + (1 - share) * mean[partners] - mean * scale
+        return (maps.float() * scale[:, :, None, None] + shift[:, :, None, None]).to(maps.dtype)
 
 
-class MixStyle(StyleHook):
+class MixStyle:
     """Mixes the styles of the maps that some modules give, while the network is in training mode.
+
+    The style of a map is the mean and the standard deviation of each of its channels. So that a step can be recorded as
+    a CUDA graph and compiled, random numbers are drawn on the device, and nothing looks at them on the host.
 
     Args:
         net: the whole network, whose mode counts.
@@ -64,9 +70,30 @@ class MixStyle(StyleHook):
     def __init__(
         self, net: nn.Module, modules: Sequence[nn.Module], probability: float, alpha: float, device: torch.device
     ) -> None:
-        super().__init__(net, modules, "mix_style_layers")
+        self._net, self._modules = net, modules
         self._probability = probability
         self._quantiles = beta_quantiles(alpha).to(device)
+
+    @contextmanager
+    def attached(self) -> Iterator[None]:
+        """Inside the block the modules' outputs are mixed; nothing of it stays in the network."""
+        handles = [module.register_forward_hook(self._change) for module in self._modules]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _change(self, module: nn.Module, inputs: tuple[torch.Tensor, ...], maps: torch.Tensor) -> torch.Tensor:
+        if not self._net.training:
+            return maps
+        if not isinstance(maps, torch.Tensor) or maps.ndim != 4:
+            given = f"of shape {tuple(maps.shape)}" if isinstance(maps, torch.Tensor) else f"({type(maps).__name__})"
+            raise ConfigError(
+                f"mix_style_layers names a {type(module).__name__} whose output {given} is no feature map "
+                f"(n, c, h, w); name earlier blocks."
+            )
+        return self.changed(maps)
 
     def changed(self, maps: torch.Tensor) -> torch.Tensor:
         """Maps `(n, c, h, w)` of which about a share of `probability` is mixed."""

@@ -16,22 +16,13 @@ from torch import nn
 from homefold.data.dataset import DomainDataset
 from homefold.errors import ConfigError, FeatureCollapseError, TrainingDivergedError
 from homefold.features.averaging import FinishedRuns
-from homefold.features.backbone_learning import (
-    backbone_groups,
-    freeze_batch_norm,
-    frozen_first_blocks,
-    learns_as_the_head,
-    starting_point,
-)
 from homefold.features.collapse import FeatureSpread
 from homefold.features.config import FeatureConfig
-from homefold.features.loop import Batch, ParameterGroup, TrainingRun, complete_run
+from homefold.features.loop import Batch, TrainingRun, complete_run
 from homefold.features.loss import pairwise_metric_loss_bound
 from homefold.features.network import FeatureNet
 from homefold.features.objective import Objective
-from homefold.features.pair_emphasis import PairEmphasis
-from homefold.features.starting_point import StartingPoint
-from homefold.features.style_variation import varied_styles
+from homefold.features.style_variation import mixed_styles
 from homefold.files import read_state
 from homefold.progress import ProgressReporter, SilentReporter
 from homefold.seeding import derive_seed, isolated_seed
@@ -111,19 +102,13 @@ def train_features(
             metric_weight=config.metric_weight,
             cross_entropy_weight=config.cross_entropy_weight,
             temperature=config.temperature,
-            learn_temperature=config.learn_temperature,
-            bias=config.pair_bias,
-            balanced_pairs=config.balanced_pairs,
-            pair_emphasis=PairEmphasis(cross_domain=config.cross_domain_weight, hardness=config.hard_pairs),
-            agreement_weight=config.agreement_weight,
-            agreement_temperature=config.agreement_temperature,
         )
     if objective_state is not None:
         objective.load_state_dict(objective_state)
     net.to(device)
     objective.to(device)
     if config.runs == 1:
-        with varied_styles(config, net, device, dataset.image_size), frozen_first_blocks(config, net.backbone):
+        with mixed_styles(config, net, device, dataset.image_size):
             run = _FeatureRun(config, net, objective, dataset, train, held_out, seed, device)
             complete_run(run, checkpoint=checkpoint, reporter=reporter, on_epoch=on_epoch)
         return run.finish()
@@ -131,7 +116,7 @@ def train_features(
     if checkpoint is not None and checkpoint.exists():
         finished.load_state_dict(_finished_in(read_state(checkpoint), config))
     start, objective_start = _copy_of(net), _copy_of(objective)
-    with varied_styles(config, net, device, dataset.image_size), frozen_first_blocks(config, net.backbone):
+    with mixed_styles(config, net, device, dataset.image_size):
         while True:
             net.load_state_dict(start)
             objective.load_state_dict(objective_start)
@@ -171,66 +156,28 @@ class _FeatureRun(TrainingRun):
     net: FeatureNet
     objective: Objective
     shares_batches = True
-    start: StartingPoint | None = None
-    """Where the backbone is pulled to, if it is."""
     finished: FinishedRuns | None = None
     """The runs before this one, whose weights this one's are averaged with; None where it is the only one."""
 
-    def __init__(self, config: FeatureConfig, net: FeatureNet, *others: Any) -> None:
-        super().__init__(config, net, *others)
-        if config.pretrained_pull:
-            self.start = starting_point(config, self.net.backbone)
-
     @property
     def recordable(self) -> bool:
-        return not self._fades
-
-    @property
-    def _fades(self) -> bool:
-        return self.config.cross_entropy_until < 1 and self.config.metric_weight > 0
+        return True
 
     @cached_property
     def _forward(self) -> Callable[[torch.Tensor], torch.Tensor]:
         return torch.compile(self.net) if self.compiled else self.net
 
-    def parameter_groups(self) -> list[ParameterGroup]:
-        if learns_as_the_head(self.config):
-            return super().parameter_groups()
-        rest = ParameterGroup([*self.net.head.parameters(), *self.objective.parameters()])
-        groups = [*backbone_groups(self.config, self.net.backbone), rest]
-        learning = [group for group in groups if group.parameters]
-        if not learning:
-            raise ConfigError(
-                "frozen_blocks leaves nothing that learns; freeze fewer blocks, or give the network a head."
-            )
-        return learning
-
-    def epoch_start(self) -> None:
-        if self.config.frozen_batch_norm:
-            freeze_batch_norm(self.net.backbone)
-
     def batch_loss(self, batch: Batch) -> torch.Tensor:
-        fade = 1.0
-        if self._fades:
-            fade = max(0.0, 1 - batch.step / max(batch.steps * self.config.cross_entropy_until, 1))
         z = self._forward(batch.images)
         with torch.autocast(self.device.type, enabled=False):
-            loss = self.objective(z.float(), batch.labels, fade, batch.domains)
-            return loss if self.start is None else loss + self._pull(self.start)
-
-    def _pull(self, start: StartingPoint) -> torch.Tensor:
-        """Zero, with the gradient of the pull to the start: like weight decay it is no part of the loss that is told.
-
-        Among several processes, this one's share.
-        """
-        penalty = self.config.pretrained_pull / self.processes.count * start.distance()
-        return penalty - penalty.detach()
+            loss: torch.Tensor = self.objective(z.float(), batch.labels)
+            return loss
 
     def state(self) -> dict[str, Any]:
         state = super().state()
         if self.finished is not None:
             state["finished"] = self.finished.state_dict()
-        return state if self.start is None else {**state, "start": self.start.state_dict()}
+        return state
 
     def restore(self, state: dict[str, Any]) -> None:
         before = _finished_in(state, self.config)
@@ -238,8 +185,6 @@ class _FeatureRun(TrainingRun):
             # The last state of the run before this one.
             return
         super().restore(state)
-        if self.start is not None:
-            self.start.load_state_dict(state["start"])
 
     def criterion(self, z: torch.Tensor, scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         return self.objective.criterion(z, labels)
@@ -275,11 +220,6 @@ class _FeatureRun(TrainingRun):
             )
         return self._report(self.put_back_best(), tuple(self.finished.history))
 
-    @torch.no_grad()
-    def _pair_logit(self) -> tuple[float, float]:
-        """τ and bias of the selected state."""
-        return float(self.objective.pair_temperature()), float(self.objective.bias)
-
     def _report(self, spread: FeatureSpread, history: tuple[dict[str, float], ...]) -> TrainedFeatures:
         metric = self.config.metric_weight > 0
         counts = torch.bincount(self.held_out_labels(), minlength=self.num_classes).tolist()
@@ -287,7 +227,7 @@ class _FeatureRun(TrainingRun):
             criterion="pairwise metric loss" if metric else "cross entropy",
             selected_epoch=self.best_epoch,
             held_out_loss=self.best_value,
-            bound=pairwise_metric_loss_bound(counts, *self._pair_logit()) if metric else 0.0,
+            bound=pairwise_metric_loss_bound(counts, self.config.temperature) if metric else 0.0,
             spread=spread,
             history=history,
         )

@@ -24,16 +24,8 @@ __all__ = ["DeepAll", "DeepAllMethod", "deep_all_config"]
 
 
 def deep_all_config(config: HomefoldConfig) -> HomefoldConfig:
-    """`config` with cross entropy in the place of L_A, which nothing is emphasised in, and everything else as it is."""
-    features = replace(
-        config.features,
-        metric_weight=0.0,
-        cross_entropy_weight=1.0,
-        cross_entropy_until=1.0,
-        cross_domain_weight=1.0,
-        hard_pairs=0.0,
-    )
-    return replace(config, features=features)
+    """`config` with cross entropy in the place of L_A, and everything else as it is."""
+    return replace(config, features=replace(config.features, metric_weight=0.0, cross_entropy_weight=1.0))
 
 
 class DeepAll:

@@ -66,7 +66,7 @@ def require_stage_1(config: HomefoldConfig) -> None:
     """Refuse, before anything is trained, what stage 1 would refuse when it begins."""
     features = config.features
     features.require_consistent()
-    if features.mix_style_layers or features.style_noise_layers:
+    if features.mix_style_layers:
         require_style_layers(features, _untrained(features.backbone))
 
 
@@ -80,10 +80,6 @@ def decisive_settings(config: FeatureConfig) -> dict[str, Any]:
     plain = FeatureConfig()
     if not config.mix_style_probability:
         config = replace(config, mix_style_alpha=plain.mix_style_alpha, mix_style_layers=plain.mix_style_layers)
-    if not config.style_noise_probability:
-        config = replace(config, style_noise_layers=plain.style_noise_layers)
-    if not config.agreement_weight:
-        config = replace(config, agreement_temperature=plain.agreement_temperature)
     values = asdict(replace(config, weights=_weights_identity(config)))
     return {name: value for name, value in values.items() if name not in _NOT_DECISIVE}
 

@@ -29,19 +29,7 @@ from homefold.seeding import isolated_seed
 
 __all__ = ["LearnerRecipe", "LearnerStage", "learner_id", "plain_training", "require_plain", "train_learner_stage"]
 
-_OF_STAGE_1_ALONE = (
-    "cross_domain_weight",
-    "hard_pairs",
-    "agreement_weight",
-    "mix_style_probability",
-    "style_noise_probability",
-    "backbone_rate",
-    "layer_decay",
-    "runs",
-    "frozen_blocks",
-    "frozen_batch_norm",
-    "pretrained_pull",
-)
+_OF_STAGE_1_ALONE = ("mix_style_probability", "runs")
 
 
 @dataclass(frozen=True)
