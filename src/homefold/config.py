@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -16,7 +17,7 @@ from homefold.data.augmentation import AugmentationConfig, augmentation_preset
 from homefold.errors import ConfigError
 from homefold.features.config import FeatureConfig
 from homefold.features.network import Normalisation
-from homefold.features.views import View, fixed_views
+from homefold.features.views import MOST_VIEWS, View, fixed_views
 from homefold.manifold import ManifoldConfig, paper_manifold_config
 from homefold.projection.config import ProjectionConfig, projection_preset
 from homefold.removed_settings import without_removed_settings
@@ -28,6 +29,7 @@ __all__ = [
     "config_from_dict",
     "config_to_dict",
     "list_presets",
+    "make_room",
     "preset_config",
     "replace_settings",
     "saved_config",
@@ -181,7 +183,8 @@ def preset_config(name: str = "default", **settings: Any) -> HomefoldConfig:
             `thorough` (`default`, and each image is answered by 8 views with the styles of each source domain),
             `small-thorough` (`small` and 4 fixed filters) or `paper` (the text to the letter).
         settings: dotted names with the dots written as two underscores. With `features__backbone="alexnet"` the presets
-            `default` and `thorough` have a learning rate of 0.003, unless that is given too.
+            `default` and `thorough` have a learning rate of 0.003, unless that is given too. With
+            `features__freeze="backbone"` what a frozen backbone leaves no room for is off, unless it is given too.
 
     >>> preset_config("small", features__epochs=5).features.epochs
     5
@@ -198,10 +201,29 @@ C = TypeVar("C")
 
 
 def replace_settings(config: C, settings: dict[str, Any]) -> C:
-    """`config` with the settings at dotted names replaced: `{"features.epochs": 5}`."""
+    """`config` with the settings at dotted names replaced: `{"features.epochs": 5}`.
+
+    A setting that leaves no room for others turns them off, unless they are named too; see `make_room`.
+    """
+    config = make_room(config, settings)
     for name, value in settings.items():
         config = _replace_one(config, name.split("."), value, name)
     return config
+
+
+def make_room(config: C, settings: Mapping[str, Any]) -> C:
+    """`config` with all off that these settings, once they are replaced, leave no room for.
+
+    A frozen backbone sees images once and as they are: no augmentation, no MixStyle, and so no mirrored views.
+
+    >>> preset_config("default", features__freeze="backbone").features.mix_style_probability
+    0.0
+    """
+    if not isinstance(config, HomefoldConfig) or settings.get("features.freeze") != "backbone":
+        return config
+    features = replace(config.features, augmentation=augmentation_preset("none"), mix_style_probability=0.0)
+    views = min(config.projection.views, MOST_VIEWS // 2)
+    return replace(config, features=features, projection=replace(config.projection, views=views))
 
 
 def _replace_one(config: Any, parts: list[str], value: Any, whole: str) -> Any:

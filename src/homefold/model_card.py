@@ -28,8 +28,9 @@ def how_it_was_trained(features: dict[str, Any]) -> str:
         "styles mixed": features.get("mix_style_probability", 0),
     }
     told = [f"{name} {value:g}" for name, value in parts.items() if value]
-    averaged = features.get("average_from", 1) < 1
-    return ", ".join([*told, *(["weights averaged"] if averaged else [])])
+    told += ["weights averaged"] if features.get("average_from", 1) < 1 else []
+    told += ["backbone frozen"] if features.get("freeze", "none") == "backbone" else []
+    return ", ".join(told)
 
 
 def model_card(description: dict[str, Any]) -> str:

@@ -100,6 +100,10 @@ def test_a_link_to_a_model_stays_a_link(homefold: Homefold, shared_photos: Path,
         (["--device", "toaster"], "there is no device 'toaster'"),
         (["--backbone", "resnet17"], "there is no backbone 'resnet17'"),
         (["--weights", "nowhere.pth", "--backbone", "resnet18"], "the weights file nowhere.pth does not exist"),
+        (
+            ["--features.freeze", "backbone", "--features.mix-style-probability", "0.5"],
+            "features.freeze=backbone sees every image once and as it is",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused_before_an_image_is_decoded(
@@ -110,6 +114,15 @@ def test_what_cannot_work_is_refused_before_an_image_is_decoded(
     assert ended.error.startswith(expected.format(photos=shared_photos))
     assert "decoding" not in ended.err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("flag", [["--features.freeze", "backbone"], ["--features.freeze=backbone"]])
+def test_freezing_the_backbone_is_one_flag(
+    homefold: Homefold, shared_photos: Path, tmp_path: Path, flag: list[str]
+) -> None:
+    assert homefold("fit", shared_photos, "--out", tmp_path / "m", *QUICK, *flag).code == 0
+    features = Model.load(tmp_path / "m", device="cpu").config.features
+    assert (features.freeze, features.augmentation.does_nothing) == ("backbone", True)
 
 
 def test_missing_imagenet_weights_are_told_before_an_image_is_decoded(

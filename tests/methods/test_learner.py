@@ -263,6 +263,7 @@ def test_progress_is_the_share_of_steps_that_are_over(batch: Batch):
     [
         ("mix_style_probability", 0.5),
         ("runs", 2),
+        ("freeze", "backbone"),
     ],
 )
 def test_settings_that_only_stage_1_follows_are_refused_before_training(task_for, name, value):

@@ -157,6 +157,7 @@ def test_learners_begin_without_what_only_stage_1_follows_at_a_rate_they_are_sta
             "mix_style_layers names layer9.*its blocks are block1",
         ),
         (("mix_style_layers=block1",), "mix_style_layers names blocks, but mix_style_probability is 0"),
+        (("augmentation.hue=0.1", "augmentation.jitter_probability=1", "freeze=backbone"), "jitter_probability=0"),
     ],
 )
 def test_what_stage_1_would_refuse_is_refused_when_it_is_planned(method, settings, words, few_digits, tmp_path):

@@ -149,14 +149,25 @@ class AugmentationConfig:
     @property
     def does_nothing(self) -> bool:
         """Whether every operation is off."""
-        strengths = (
-            self.flip_probability,
-            self.grey_probability,
-            self.blur_probability,
-            self.texture_probability,
-            self.noise_sigma,
-        )
-        return self.crop_min_area == 1 and not self.jitters and not self.mixes and max(strengths) == 0
+        return not self.to_turn_off()
+
+    def to_turn_off(self) -> dict[str, float]:
+        """What must be set, and to which value, for every operation to be off.
+
+        >>> AugmentationConfig(hue=0.2, jitter_probability=0, grey_probability=0).to_turn_off()
+        {'crop_min_area': 1, 'flip_probability': 0}
+        """
+        off: dict[str, float] = {"crop_min_area": 1} if self.crop_min_area < 1 else {}
+        running = {
+            "flip_probability": self.flip_probability > 0,
+            "jitter_probability": self.jitters,
+            "grey_probability": self.grey_probability > 0,
+            "blur_probability": self.blur_probability > 0,
+            "noise_sigma": self.noise_sigma > 0,
+            "fourier_mix_probability": self.mixes,
+            "texture_probability": self.texture_probability > 0,
+        }
+        return off | {name: 0 for name, runs in running.items() if runs}
 
 
 AUGMENTATION_PRESETS: Mapping[str, AugmentationConfig] = MappingProxyType(

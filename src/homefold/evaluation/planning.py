@@ -229,8 +229,7 @@ class Planner:
             config = replace_settings(config, dict(suite.paper_settings))
         if method is not None:
             config = method.starting(config)
-        for text in options.settings:
-            config = with_settings(config, text)
+        config = with_settings(config, " ".join(options.settings))
         return select_epoch(config, options.selection)
 
     def _check_methods(self, backbone: str, weights: str) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from homefold.config import HomefoldConfig, config_from_dict, config_to_dict
+from homefold.config import HomefoldConfig, config_from_dict, config_to_dict, make_room
 from homefold.errors import ConfigError, HomefoldError
 
 __all__ = [
@@ -98,7 +98,7 @@ def change_settings(config: HomefoldConfig, settings: Mapping[str, Any], *, name
         settings: plain values by dotted name.
         names_only: look at the names alone, and leave the values: whether they fit may depend on the other settings.
     """
-    values = config_to_dict(config)
+    values = config_to_dict(make_room(config, settings))
     for name, value in settings.items():
         *parts, last = name.split(".")
         place: Any = values

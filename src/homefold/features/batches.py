@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 import torch
 
-__all__ = ["ImageStore", "to_pixels"]
+__all__ = ["FeatureStore", "ImageStore", "to_pixels"]
 
 # What training itself needs beside the images is not known beforehand.
 _SHARE_LEFT_FREE = 0.3
@@ -80,6 +80,25 @@ class ImageStore:
                 yield ahead.popleft().result().received()
         finally:
             reader.shutdown(cancel_futures=True)
+
+
+class FeatureStore:
+    """What a frozen backbone makes of all images, handed out as an `ImageStore` hands out images.
+
+    Args:
+        features: `(n, d)`, on the device.
+    """
+
+    def __init__(self, features: torch.Tensor) -> None:
+        self.features = features
+
+    def batch(self, indices: torch.Tensor) -> torch.Tensor:
+        """`(b, d)` floats of the images at `indices`."""
+        return self.features[indices.to(self.features.device)]
+
+    def batches(self, order: torch.Tensor) -> Iterator[torch.Tensor]:
+        """One batch `(b, d)` after the other. order: `(batches, b)` indices."""
+        yield from (self.features[indices] for indices in order.to(self.features.device))
 
 
 def _fits(images: torch.Tensor, device: torch.device) -> bool:

@@ -31,6 +31,9 @@ class FeatureConfig:
     """Layers between backbone and feature: none, linear, mlp (one hidden layer), office-home (two)."""
     feature_dim: int = 256
     """Size of the feature z; 0 keeps the backbone's own size."""
+    freeze: Literal["none", "backbone"] = "none"
+    """What keeps its weights: none, or backbone (only the head learns, on features of the images computed once;
+    augmentation and MixStyle are off)."""
 
     metric_weight: float = 1.0
     """Weight of the pairwise metric loss L_A."""
@@ -116,4 +119,23 @@ class FeatureConfig:
             raise ConfigError(
                 "mix_style_layers names blocks, but mix_style_probability is 0, so that nothing would happen there; "
                 "set mix_style_probability above 0, or name no blocks."
+            )
+        if self.freeze == "backbone":
+            self._require_frozen()
+
+    def _require_frozen(self) -> None:
+        """Refuse what needs a backbone that sees images in training."""
+        if self.head == "none":
+            raise ConfigError(
+                "features.freeze=backbone trains the head alone, and features.head=none has none; set features.head to "
+                "linear or mlp. (To use features as they are, give them to ManifoldProjector.)"
+            )
+        off = {f"augmentation.{name}": value for name, value in self.augmentation.to_turn_off().items()}
+        if self.mix_style_probability:
+            off["mix_style_probability"] = 0
+        if off:
+            listed = ", ".join(f"features.{name}={value}" for name, value in off.items())
+            raise ConfigError(
+                f"features.freeze=backbone sees every image once and as it is, so nothing can vary it in training; set "
+                f"{listed}."
             )

@@ -79,7 +79,8 @@ class GradientStep:
         """The loss before the step; among several processes, this one's share.
 
         Args:
-            pixels: `(b, h, w, 3)` bytes: of several processes, this one's part of the batch.
+            pixels: `(b, h, w, 3)` bytes, or features `(b, d)` where nothing is varied: of several processes, this
+                one's part of the batch.
             others: what the loss takes beside the images, such as labels `(b,)`.
             rates: learning rate of each group of parameters.
             generator: of the augmentation, in the same state in all processes.
@@ -139,8 +140,8 @@ class GradientStep:
 def _vary(
     pixels: torch.Tensor, config: AugmentationConfig, uniform: torch.Tensor | None, noise: torch.Tensor | None
 ) -> torch.Tensor:
-    """Bytes `(b, h, w, 3)` to varied images `(b, 3, h, w)`."""
-    images = to_pixels(pixels)
+    """Bytes `(b, h, w, 3)` to varied images `(b, 3, h, w)`; features, which are floats already, stay as they are."""
+    images = to_pixels(pixels) if pixels.dtype == torch.uint8 else pixels
     return images if uniform is None else apply_augmentation(images, config, uniform, noise)
 
 

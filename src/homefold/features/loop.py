@@ -20,7 +20,7 @@ from homefold.data.dataset import DomainDataset
 from homefold.device import autocast, resolve_precision
 from homefold.errors import ConfigError, TrainingDivergedError
 from homefold.features.averaging import WeightAverage, average_is_due
-from homefold.features.batches import ImageStore
+from homefold.features.batches import FeatureStore, ImageStore
 from homefold.features.collapse import FeatureSpread, feature_spread, metric_advice, require_spread
 from homefold.features.config import FeatureConfig
 from homefold.features.gradient_step import GradientStep, require_even_parts, worth_compiling
@@ -41,7 +41,7 @@ class Batch:
     """One step's images, all on the device.
 
     Args:
-        images: `(n, 3, h, w)` floats in [0, 1], augmented.
+        images: `(n, 3, h, w)` floats in [0, 1], augmented; of a frozen backbone, its features `(n, d)`.
         labels: `(n,)` classes.
         domains: `(n,)` source domains, from 0.
         rows: `(n,)` which training images they are, from 0; see `TrainingImages`.
@@ -75,7 +75,9 @@ class TrainingImages:
         domains: `(n,)` source domains, on the device.
     """
 
-    def __init__(self, store: ImageStore, indices: torch.Tensor, labels: torch.Tensor, domains: torch.Tensor) -> None:
+    def __init__(
+        self, store: ImageStore | FeatureStore, indices: torch.Tensor, labels: torch.Tensor, domains: torch.Tensor
+    ) -> None:
         self._store, self._indices = store, indices
         self.labels, self.domains = labels, domains
 
@@ -107,6 +109,7 @@ class TrainingRun(ABC):
         held_out: indices to select on.
         seed: of order, augmentation and whatever is drawn in a step.
         device: where to train.
+        store: what stands for the images where `net` is not given those themselves.
     """
 
     net: nn.Module
@@ -124,11 +127,12 @@ class TrainingRun(ABC):
         held_out: np.ndarray,
         seed: int,
         device: torch.device,
+        store: FeatureStore | None = None,
     ) -> None:
         self.config, self.seed, self.device = config, seed, device
         self.net = net.to(device).to(memory_format=torch.channels_last)
         self.objective = objective.to(device)
-        self.store = ImageStore(dataset.images, device)
+        self.store: ImageStore | FeatureStore = store or ImageStore(dataset.images, device)
         self.labels = torch.from_numpy(dataset.labels)
         self.domains = torch.from_numpy(dataset.domains)
         self.train_indices = torch.from_numpy(train)
@@ -458,6 +462,9 @@ def complete_run(
     config = run.config
     if checkpoint is not None and checkpoint.exists():
         run.restore(read_state(checkpoint))
+    elif checkpoint is not None and isinstance(run.store, FeatureStore) and run.processes.is_first:
+        # Its features took a pass of all images through the backbone.
+        write_state(checkpoint, run.state())
     reporter = reporter or SilentReporter()
     last_written = time.monotonic()
     with reporter.task(title, total=config.epochs) as bar:

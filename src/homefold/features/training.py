@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,11 @@ from torch import nn
 from homefold.data.dataset import DomainDataset
 from homefold.errors import ConfigError, FeatureCollapseError, TrainingDivergedError
 from homefold.features.averaging import FinishedRuns
+from homefold.features.backbones import list_backbones
+from homefold.features.batches import FeatureStore
 from homefold.features.collapse import FeatureSpread
 from homefold.features.config import FeatureConfig
+from homefold.features.extraction import extract_features
 from homefold.features.loop import Batch, TrainingRun, complete_run
 from homefold.features.loss import pairwise_metric_loss_bound
 from homefold.features.network import FeatureNet
@@ -28,6 +31,8 @@ from homefold.progress import ProgressReporter, SilentReporter
 from homefold.seeding import derive_seed, isolated_seed
 
 __all__ = ["FeatureReport", "TrainedFeatures", "train_features"]
+
+_SEEN_AT_ONCE = 512
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,7 @@ def train_features(
     on_epoch: Callable[[dict[str, float]], None] | None = None,
     objective_state: dict[str, torch.Tensor] | None = None,
 ) -> TrainedFeatures:
-    """Train `net` on `dataset[train]`, keeping the state that does best on `dataset[held_out]`.
+    """Train `net`, or its head alone, on `dataset[train]`, keeping the state that does best on `dataset[held_out]`.
 
     Args:
         config: every setting.
@@ -107,32 +112,66 @@ def train_features(
         objective.load_state_dict(objective_state)
     net.to(device)
     objective.to(device)
-    if config.runs == 1:
-        with mixed_styles(config, net, device, dataset.image_size):
-            run = _FeatureRun(config, net, objective, dataset, train, held_out, seed, device)
-            complete_run(run, checkpoint=checkpoint, reporter=reporter, on_epoch=on_epoch)
-        return run.finish()
-    finished = FinishedRuns(net, objective)
-    if checkpoint is not None and checkpoint.exists():
-        finished.load_state_dict(_finished_in(read_state(checkpoint), config))
-    start, objective_start = _copy_of(net), _copy_of(objective)
+    learning: nn.Module = net
+    store = None
+    if config.freeze == "backbone":
+        config.require_consistent()
+        learning, store = net.head, _frozen_store(config, net, dataset.images, device, checkpoint, reporter)
+
+    def begin(own_seed: int) -> _FeatureRun:
+        return _FeatureRun(config, learning, objective, dataset, train, held_out, own_seed, device, store)
+
+    complete = partial(complete_run, checkpoint=checkpoint, reporter=reporter, on_epoch=on_epoch)
     with mixed_styles(config, net, device, dataset.image_size):
+        if config.runs == 1:
+            run = begin(seed)
+            complete(run)
+            return TrainedFeatures(net, objective, run.finish())
+        finished = FinishedRuns(learning, objective)
+        if checkpoint is not None and checkpoint.exists():
+            finished.load_state_dict(_finished_in(read_state(checkpoint), config))
+        start, objective_start = _copy_of(learning), _copy_of(objective)
         while True:
-            net.load_state_dict(start)
+            learning.load_state_dict(start)
             objective.load_state_dict(objective_start)
             number = finished.count + 1
-            own_seed = derive_seed(seed, "run", finished.count) if finished.count else seed
-            run = _FeatureRun(config, net, objective, dataset, train, held_out, own_seed, device)
+            run = begin(derive_seed(seed, "run", finished.count) if finished.count else seed)
             run.finished = finished
-            title = f"Features {number}/{config.runs}"
-            complete_run(run, checkpoint=checkpoint, reporter=reporter, on_epoch=on_epoch, title=title)
+            complete(run, title=f"Features {number}/{config.runs}")
             run.load_best()
             finished.add(run.history, run.best_value)
             if number == config.runs:
-                return run.finish_all(reporter or SilentReporter())
+                return TrainedFeatures(net, objective, run.finish_all(reporter or SilentReporter()))
             # Its images and what it recorded on the device make room for those of the next.
             del run
             gc.collect()
+
+
+def _frozen_store(
+    config: FeatureConfig,
+    net: FeatureNet,
+    images: np.ndarray,
+    device: torch.device,
+    checkpoint: Path | None,
+    reporter: ProgressReporter | None,
+) -> FeatureStore:
+    """What the backbone makes of all images, in eval mode: from the checkpoint if there is one, or computed now."""
+    net.to(memory_format=torch.channels_last).eval()
+    kept = read_state(checkpoint).get("frozen") if checkpoint is not None and checkpoint.exists() else None
+    if kept is not None:
+        return FeatureStore(kept.to(device))
+    reporter = reporter or SilentReporter()
+    if config.weights == "none" and config.backbone in list_backbones():
+        reporter.message(
+            "The frozen backbone has random weights, since features.weights is none: the head has little to learn from."
+        )
+    parts = []
+    with reporter.task("Backbone", total=len(images)) as bar:
+        for start in range(0, len(images), _SEEN_AT_ONCE):
+            part = images[start : start + _SEEN_AT_ONCE]
+            parts.append(extract_features(net, part, device, space="backbone"))
+            bar.advance(len(part))
+    return FeatureStore(torch.cat(parts))
 
 
 def _copy_of(module: nn.Module) -> dict[str, torch.Tensor]:
@@ -151,9 +190,8 @@ def _finished_in(state: dict[str, Any], config: FeatureConfig) -> dict[str, Any]
 
 
 class _FeatureRun(TrainingRun):
-    """Stage 1: f under the objective."""
+    """Stage 1: f, or its head on the features of a frozen backbone, under the objective."""
 
-    net: FeatureNet
     objective: Objective
     shares_batches = True
     finished: FinishedRuns | None = None
@@ -177,10 +215,17 @@ class _FeatureRun(TrainingRun):
         state = super().state()
         if self.finished is not None:
             state["finished"] = self.finished.state_dict()
+        if isinstance(self.store, FeatureStore):
+            state["frozen"] = self.store.features
         return state
 
     def restore(self, state: dict[str, Any]) -> None:
         before = _finished_in(state, self.config)
+        if ("frozen" in state) != isinstance(self.store, FeatureStore):
+            raise ConfigError(
+                f"the checkpoint is of a training with another freeze, and freeze is now {self.config.freeze}; go on "
+                f"with the settings it was begun with, or delete it."
+            )
         if self.finished is not None and before["count"] != self.finished.count:
             # The last state of the run before this one.
             return
@@ -189,7 +234,7 @@ class _FeatureRun(TrainingRun):
     def criterion(self, z: torch.Tensor, scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         return self.objective.criterion(z, labels)
 
-    def finish(self) -> TrainedFeatures:
+    def finish(self) -> FeatureReport:
         """Put the selected state into the network and report on it."""
         return self._report(self.put_back_best(), tuple(self.history))
 
@@ -199,7 +244,7 @@ class _FeatureRun(TrainingRun):
             figures["run"] = float(self.finished.count + 1)
         return figures
 
-    def finish_all(self, reporter: ProgressReporter) -> TrainedFeatures:
+    def finish_all(self, reporter: ProgressReporter) -> FeatureReport:
         """Put the mean of all runs into the network, take its batch-norm statistics, and report on it."""
         assert self.finished is not None
         self.finished.put_back()
@@ -220,10 +265,10 @@ class _FeatureRun(TrainingRun):
             )
         return self._report(self.put_back_best(), tuple(self.finished.history))
 
-    def _report(self, spread: FeatureSpread, history: tuple[dict[str, float], ...]) -> TrainedFeatures:
+    def _report(self, spread: FeatureSpread, history: tuple[dict[str, float], ...]) -> FeatureReport:
         metric = self.config.metric_weight > 0
         counts = torch.bincount(self.held_out_labels(), minlength=self.num_classes).tolist()
-        report = FeatureReport(
+        return FeatureReport(
             criterion="pairwise metric loss" if metric else "cross entropy",
             selected_epoch=self.best_epoch,
             held_out_loss=self.best_value,
@@ -231,4 +276,3 @@ class _FeatureRun(TrainingRun):
             spread=spread,
             history=history,
         )
-        return TrainedFeatures(self.net, self.objective, report)

@@ -29,7 +29,7 @@ from homefold.seeding import isolated_seed
 
 __all__ = ["LearnerRecipe", "LearnerStage", "learner_id", "plain_training", "require_plain", "train_learner_stage"]
 
-_OF_STAGE_1_ALONE = ("mix_style_probability", "runs")
+_OF_STAGE_1_ALONE = ("freeze", "mix_style_probability", "runs")
 
 
 @dataclass(frozen=True)
