@@ -21,7 +21,6 @@ from homefold.manifold import (
     Manifold,
     ManifoldConfig,
     ManifoldReport,
-    Rehearsed,
     build_manifold,
     component_groups,
     denoising_shifts,
@@ -323,13 +322,11 @@ def fit_feature_model(
     reporter: ProgressReporter | None = None,
     pooled: tuple[torch.Tensor, torch.Tensor] | None = None,
     head: nn.Module | None = None,
-    rehearsed: Rehearsed | None = None,
 ) -> FeatureModel:
     """Stages 2 and 3 on raw source features `(n, d)` with labels `(n,)`, selected on the held-out ones.
 
     Where `manifold_config.space` is backbone, `pooled` are the backbone's outputs for both, and `head` makes z of them.
-    The source domains are needed only for a manifold of each domain and for a VAE that denoises, and
-    `rehearsed` (prepared, in the space of the manifold) only for one that rehearses.
+    The source domains are needed only for a manifold of each domain and for a VAE that denoises.
     """
     _require_head(manifold_config, head)
     projection.require_manifold(manifold_config.per)
@@ -351,7 +348,6 @@ def fit_feature_model(
             labels=train_labels,
             groups=groups,
             shifts=denoising_shifts(manifold_config, modelled, classes, domains),
-            rehearsed=rehearsed,
             seed=seed,
             device=device,
             reporter=reporter,

@@ -35,7 +35,6 @@ from homefold.predictions import Predictions
 from homefold.processes import current_processes
 from homefold.progress import ProgressReporter, RichReporter, SilentReporter
 from homefold.projection import Projection, ProjectionConfig
-from homefold.rehearsal import rehearsed_features, require_rehearsable
 from homefold.style import StyleModel, fit_style, named_blocks, style_modules, styled_net
 
 __all__ = ["Homefold", "ImageData"]
@@ -162,7 +161,6 @@ class Homefold:
         build_manifold(self.config.manifold, searched_dim)
         self.config.projection.require_manifold(self.config.manifold.per)
         dataset = self._source_dataset(data, labels, domains, holdout, skip_bad)
-        require_rehearsable(self.config.manifold, dataset)
         train, held_out = selection_split(dataset, self.config.features.held_out, self.config.seed)
         checkpoint = self._open_work_dir(work_dir, dataset) if work_dir is not None else None
         config = self.config
@@ -180,7 +178,7 @@ class Homefold:
                 on_epoch=on_epoch,
             )
             net = trained.net.requires_grad_(False)
-            model = self._fit_feature_model(net, dataset, train, held_out, checkpoint)
+            model = self._fit_feature_model(net, dataset, train, held_out)
             style = self._fit_style(net, dataset, train, held_out)
         self._net, self._model, self._domains = net, model, dataset.domain_names
         self._set_style(style)
@@ -199,14 +197,9 @@ class Homefold:
         return self
 
     def _fit_feature_model(
-        self,
-        net: FeatureNet,
-        dataset: DomainDataset,
-        train: np.ndarray,
-        held_out: np.ndarray,
-        checkpoint: Path | None,
+        self, net: FeatureNet, dataset: DomainDataset, train: np.ndarray, held_out: np.ndarray
     ) -> FeatureModel:
-        """Stages 2 and 3 on the features of the source images, after the networks that rehearse, if any."""
+        """Stages 2 and 3 on the features of the source images."""
         config = self.config
         z = self._extract(net, dataset.images)
         y = torch.from_numpy(dataset.labels)
@@ -214,17 +207,6 @@ class Homefold:
         if head is not None:
             searched = extract_features(net, dataset.images, self.device, space="backbone")
             pooled = searched[train], searched[held_out]
-        rehearsed = rehearsed_features(
-            config,
-            dataset,
-            searched,
-            train,
-            held_out,
-            build=lambda: self._build_net(self._size, pretrained=True),
-            device=self.device,
-            checkpoint=checkpoint,
-            reporter=self.reporter,
-        )
         return fit_feature_model(
             z[train],
             y[train],
@@ -241,7 +223,6 @@ class Homefold:
             reporter=self.reporter,
             pooled=pooled,
             head=head,
-            rehearsed=rehearsed,
         )
 
     def _name_style_blocks(self, net: FeatureNet) -> None:

@@ -33,13 +33,10 @@ def test_how_ends_of_searches_become_answers_does_not_train_the_classifier_again
 
 
 def test_settings_that_came_later_and_are_not_used_are_no_part_of_what_a_stage_is_found_by():
-    projection, manifold = preset_config("small").projection, preset_config("small").manifold
+    projection = preset_config("small").projection
     assert projection.tints == 0
     assert "tints" not in _settings(projection)
-    assert not manifold.rehearse
-    assert "rehearse" not in _settings(manifold)
     assert _settings(replace(projection, tints=2))["tints"] == 2
-    assert _settings(replace(manifold, rehearse=0.5))["rehearse"] == 0.5
 
 
 def test_where_searches_end_decides_the_classifier_that_is_trained_on_their_ends():

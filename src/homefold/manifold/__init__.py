@@ -14,7 +14,6 @@ from homefold.manifold.gan import GAN
 from homefold.manifold.mixture import FeatureGroups, Mixture, component_groups
 from homefold.manifold.nearest import NearestNeighbour, nearest_index
 from homefold.manifold.registry import build_manifold, fit_manifold, list_manifolds
-from homefold.manifold.rehearsing import Rehearsed, rehearse, require_domains
 from homefold.manifold.vae import VAE, vae_loss
 
 __all__ = [
@@ -27,7 +26,6 @@ __all__ = [
     "ManifoldReport",
     "Mixture",
     "NearestNeighbour",
-    "Rehearsed",
     "build_manifold",
     "component_groups",
     "denoising_shifts",
@@ -35,7 +33,5 @@ __all__ = [
     "list_manifolds",
     "nearest_index",
     "paper_manifold_config",
-    "rehearse",
-    "require_domains",
     "vae_loss",
 ]

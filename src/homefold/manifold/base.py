@@ -40,7 +40,7 @@ Per = Literal["all", "class", "domain"]
 
 SLOPE = 0.2
 
-_ONLY_SOME_HAVE = ("name", "components", "rehearsed_cosine", "rehearsed_home_cosine")
+_ONLY_SOME_HAVE = ("name", "components")
 _DEFAULT_EPOCHS = {"vae": 100, "conv-vae": 100, "gan": 150, "nearest": 0}
 _DEFAULT_LEARNING_RATE = {"vae": 4e-3, "conv-vae": 1e-2, "gan": 1e-3, "nearest": 1e-3}
 
@@ -69,10 +69,6 @@ class ManifoldConfig:
     denoise: float = 0.0
     """With this probability the encoder sees a training feature moved as an unseen domain might move it, by a draw from
     the covariance of the class means between source domains, and must rebuild the unmoved one (VAE); 0 never moves."""
-    rehearse: float = 0.0
-    """With this probability the encoder sees, in place of a training feature, what a network that never saw the domain
-    of its image makes of that image, and must rebuild the feature (VAE, one for all); trains one more network for each
-    source domain; 0 trains none."""
     optimizer: Literal["adamw", "sgd"] = "adamw"
     """Optimiser of the training; the GAN takes adamw only."""
     learning_rate: float | None = None
@@ -118,7 +114,6 @@ class ManifoldConfig:
                 f"denoise trains the encoder of a VAE whose weights are its own; got kind {self.kind} with shared "
                 f"{self.shared}: set denoise to 0, or kind to vae and shared to false."
             )
-        self._require_rehearsable()
         if self.optimizer not in ("adamw", "sgd"):
             raise ConfigError(f"optimizer must be adamw or sgd; got {self.optimizer!r}.")
         if self.kind == "gan" and self.optimizer != "adamw":
@@ -139,20 +134,6 @@ class ManifoldConfig:
                 raise ConfigError(f"{name} must be zero or a positive number; got {getattr(self, name)}.")
         if not 0 <= self.momentum < 1:
             raise ConfigError(f"momentum must be at least 0 and below 1; got {self.momentum}.")
-
-    def _require_rehearsable(self) -> None:
-        if not 0 <= self.rehearse <= 1:
-            raise ConfigError(f"rehearse is a probability from 0 (never) to 1 (always); got {self.rehearse}.")
-        if self.rehearse and (self.kind not in ("vae", "conv-vae") or self.per != "all"):
-            raise ConfigError(
-                f"rehearse trains the encoder of one VAE for all features; got kind {self.kind} with per {self.per}: "
-                "set rehearse to 0, or kind to vae and per to all."
-            )
-        if self.rehearse and self.denoise:
-            raise ConfigError(
-                "rehearse and denoise both choose what the encoder sees in place of a feature: set one of them to 0; "
-                f"got rehearse {self.rehearse} and denoise {self.denoise}."
-            )
 
     @property
     def resolved_epochs(self) -> int:
@@ -216,17 +197,13 @@ class ManifoldReport:
     """Latent dimensions whose posterior mean varies over the held-out features by more than 0.01 (VAE)."""
     diversity: float | None = None
     """Mean pairwise cosine distance of samples, relative to that of held-out features (GAN)."""
-    rehearsed_cosine: float | None = None
-    """Mean cosine of a held-out feature to its rehearsed one, where features were rehearsed (VAE)."""
-    rehearsed_home_cosine: float | None = None
-    """Mean cosine of a held-out feature to what encoder and decoder make of its rehearsed one (VAE)."""
     name: str = ""
     """The class or the domain that a component of a mixture was trained on; empty for a manifold of its own."""
     components: tuple[ManifoldReport, ...] = ()
     """What was measured of each component of a mixture on the held-out features of its own."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; what only mixtures or rehearsals have is left out for others."""
+        """Plain values for JSON; what only mixtures have is left out for others."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         values["components"] = [report.as_dict() for report in self.components]
         return {

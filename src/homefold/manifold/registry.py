@@ -14,7 +14,6 @@ from homefold.manifold.base import Manifold, ManifoldConfig, ManifoldKind
 from homefold.manifold.gan import build_gan, fit_gan
 from homefold.manifold.mixture import FeatureGroups, Features, Mixture, fit_mixture
 from homefold.manifold.nearest import NearestNeighbour, fit_nearest
-from homefold.manifold.rehearsing import Rehearsed
 from homefold.manifold.shared_vae import fit_shared_vae
 from homefold.manifold.vae import build_vae, fit_vae
 from homefold.progress import ProgressReporter
@@ -71,7 +70,6 @@ def fit_manifold(
     labels: torch.Tensor | None = None,
     groups: FeatureGroups | None = None,
     shifts: torch.Tensor | None = None,
-    rehearsed: Rehearsed | None = None,
     seed: int,
     device: torch.device | str = "cpu",
     reporter: ProgressReporter | None = None,
@@ -87,7 +85,6 @@ def fit_manifold(
         labels: (n,) labels of `train`, which 1-NN keeps beside its features.
         groups: which component of a mixture each feature is for, see `component_groups`.
         shifts: (cells, d) how domains move features, see `denoising_shifts`.
-        rehearsed: what stands for the features when their domains are rehearsed as unseen, see `rehearse`.
         seed: all randomness follows from it.
         device: where to train; the result stays there.
         reporter: is told of each epoch.
@@ -126,7 +123,6 @@ def fit_manifold(
                 initial=initial,
                 keep=keep,
                 shifts=shifts,
-                rehearsed=rehearsed,
             )
         case "gan":
             return fit_gan(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -29,7 +28,6 @@ from homefold.manifold.base import (
     training_rate,
 )
 from homefold.manifold.denoising import moved
-from homefold.manifold.rehearsing import Rehearsed, asked_for, seen_instead
 from homefold.manifold.vae_gradient import VAEGradient, linear_layers
 from homefold.progress import ProgressReporter, SilentReporter
 from homefold.seeding import generator, isolated_seed
@@ -181,7 +179,6 @@ def fit_vae(
     initial: Mapping[str, torch.Tensor] | None = None,
     keep: Literal["best", "last"] = "best",
     shifts: torch.Tensor | None = None,
-    rehearsed: Rehearsed | None = None,
 ) -> VAE:
     """Train a VAE on source features and keep the weights that reconstruct held-out source features best.
 
@@ -196,7 +193,6 @@ def fit_vae(
             begins anew.
         keep: the epoch to keep, the best on `held_out` or the last.
         shifts: (cells, d) how domains move features, for settings that denoise; see `denoising`.
-        rehearsed: what stands for the features, for settings that rehearse; see `rehearsing`.
     """
     if config.denoise and shifts is None:
         raise ConfigError("denoise needs to know how domains move features: give shifts, or set denoise to 0.")
@@ -208,46 +204,17 @@ def fit_vae(
     if initial is not None:
         load_weights(model, initial)
     model.to(device)
-    rehearsed = asked_for(config, rehearsed, train, held_out)
-    see = _sight(config, shifts.to(device, torch.float32) if shifts is not None else None, rehearsed)
-    judge = _judge(model, config, held_out, rehearsed)
-    best_epoch = _train(model, config, train, judge, seed, reporter or SilentReporter(), keep, see)
+    see = _sight(config, shifts.to(device, torch.float32) if shifts is not None else None)
+    best_epoch = _train(model, config, train, held_out, seed, reporter or SilentReporter(), keep, see)
     finish_vae(model, config, train, held_out, seed=seed, best_epoch=best_epoch)
-    if rehearsed is not None:
-        model.report = _with_rehearsal(model, held_out, rehearsed.held_out)
     return model
 
 
-def _sight(config: ManifoldConfig, shifts: torch.Tensor | None, rehearsed: Rehearsed | None) -> Sight | None:
+def _sight(config: ManifoldConfig, shifts: torch.Tensor | None) -> Sight | None:
     """What the encoder is to see; None where that is the features as they are."""
     if config.denoise and shifts is not None:
         return lambda rows, target, draw: moved(target, shifts, config.denoise, draw)
-    if rehearsed is not None:
-        return lambda rows, target, draw: seen_instead(target, rehearsed.train[rows], config.rehearse, draw)
     return None
-
-
-def _judge(
-    model: VAE, config: ManifoldConfig, held_out: torch.Tensor, rehearsed: Rehearsed | None
-) -> Callable[[], float]:
-    """The held-out loss by which an epoch is chosen: of what the encoder sees in training, by how often it does."""
-
-    def loss_seeing(seen: torch.Tensor) -> float:
-        return float(reconstruction_loss(_reconstruct(model, seen), held_out))
-
-    if rehearsed is None:
-        return lambda: loss_seeing(held_out)
-    share, there = config.rehearse, rehearsed.held_out
-    return lambda: (1 - share) * loss_seeing(held_out) + share * loss_seeing(there)
-
-
-def _with_rehearsal(model: VAE, held_out: torch.Tensor, rehearsed: torch.Tensor) -> ManifoldReport:
-    """The report with how close rehearsed features `(m, d)` are to the held-out ones, as they are and brought home."""
-    return replace(
-        model.report,
-        rehearsed_cosine=float(F.cosine_similarity(held_out, rehearsed).mean()),
-        rehearsed_home_cosine=float(F.cosine_similarity(held_out, _reconstruct(model, rehearsed)).mean()),
-    )
 
 
 @torch.no_grad()
@@ -266,7 +233,7 @@ def _train(
     model: VAE,
     config: ManifoldConfig,
     train: torch.Tensor,
-    judge: Callable[[], float],
+    held_out: torch.Tensor,
     seed: int,
     reporter: ProgressReporter,
     keep: Literal["best", "last"],
@@ -283,7 +250,8 @@ def _train(
             if not math.isfinite(facts["loss"]):
                 raise diverged(config, epoch, train)
             if (epoch + 1) % judge_every == 0 or epoch + 1 == epochs:
-                facts["held_out"] = held_out_loss = judge()
+                held_out_loss = float(reconstruction_loss(_reconstruct(model, held_out), held_out))
+                facts["held_out"] = held_out_loss
                 if not math.isfinite(held_out_loss):
                     raise diverged(config, epoch, train)
                 if held_out_loss < best_loss or keep == "last":
@@ -318,13 +286,7 @@ def _training_step(model: VAE, optimizer: torch.optim.Optimizer, config: Manifol
 def _gradient_by_hand(model: VAE, config: ManifoldConfig, rows: int) -> LossFunction | None:
     """What sets the gradients on a CPU; on CUDA, where steps are recorded, autograd costs nothing."""
     encoder, decoder = linear_layers(model.encoder), linear_layers(model.decoder)
-    if (
-        encoder is None
-        or decoder is None
-        or model.bank_latents.device.type != "cpu"
-        or config.denoise
-        or config.rehearse
-    ):
+    if encoder is None or decoder is None or model.bank_latents.device.type != "cpu" or config.denoise:
         return None
     by_hand = VAEGradient(encoder, decoder, SLOPE, rows, config.kl_weight)
     return lambda target, noise, seen: by_hand(target, noise)
@@ -390,8 +352,6 @@ def _reconstruct(model: VAE, z: torch.Tensor) -> torch.Tensor:
 
 
 def _advice(config: ManifoldConfig) -> str:
-    if config.rehearse == 1:
-        return "Set its rehearse below 1 (--manifold.rehearse), so that the encoder sees features as they are too."
     if config.kl_weight > _SAFE_KL_WEIGHT:
         return f"Lower its kl_weight (--manifold.kl-weight; it is {config.kl_weight:g}; 0.001 to 0.01 works)."
     return (

@@ -65,14 +65,11 @@ class TaskKey:
         source: key of the labelled source images.
         config: every setting, the seed among them.
         adapt: key of the labelled target images to fine-tune on; empty when there are none.
-        without: keys of the source without each of its domains in turn, where `config` rehearses and there are two or
-            more of them.
     """
 
     source: str
     config: HomefoldConfig
     adapt: str = ""
-    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

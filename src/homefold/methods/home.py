@@ -32,7 +32,6 @@ from homefold.methods.deep_all import deep_all_config
 from homefold.methods.feature_stage import FeatureStage, features_id, require_stage_1, train_feature_stage
 from homefold.methods.home_stages import classifier_id, feature_model, manifold_id
 from homefold.methods.offset_stop import project_with_offset
-from homefold.methods.rehearsal_stage import rehearsal_ids
 from homefold.methods.style_stage import style_ids, styled_stage, with_style_blocks
 from homefold.projection import Projection, ProjectionConfig, elbow_index, projection_preset
 from homefold.projection.engines import loss_and_gradient
@@ -90,7 +89,7 @@ class HomeMethod(Method):
         stages = [features_id(replace(key, adapt=""))] if key.adapt else []
         stages.append(features_id(key))
         if self.manifold is not None:
-            stages += [*rehearsal_ids(key), manifold_id(key)]
+            stages.append(manifold_id(key))
         stages.append(classifier_id(key))
         return (*stages, *style_ids(key))
 
@@ -109,11 +108,11 @@ def _manifold_config(config: HomefoldConfig, kind: str, preset: str) -> Manifold
     if kind == "vae":
         return given if given.kind in ("vae", "conv-vae") else replace(given, kind="vae")
     if kind == "nearest":
-        return replace(given, kind="nearest", per="all", shared=False, denoise=0.0, rehearse=0.0)
+        return replace(given, kind="nearest", per="all", shared=False, denoise=0.0)
     if preset == "paper":
         return replace(paper_manifold_config("gan"), space=given.space, per=given.per)
     epochs = None if given.epochs is None else math.ceil(given.epochs * _GAN_EPOCHS_PER_VAE_EPOCH)
-    own = replace(given, shared=False, denoise=0.0, rehearse=0.0, optimizer="adamw", learning_rate=None, epochs=epochs)
+    own = replace(given, shared=False, denoise=0.0, optimizer="adamw", learning_rate=None, epochs=epochs)
     return replace(own, kind="gan")
 
 

@@ -32,7 +32,6 @@ from homefold.manifold import (
 )
 from homefold.methods.base import TaskKey, TrainingTask
 from homefold.methods.feature_stage import FeatureStage, features_id
-from homefold.methods.rehearsal_stage import rehearsal_ids, rehearsal_stages, rehearsed_stage_features
 from homefold.projection import ProjectionConfig
 
 __all__ = ["TrainingFeatures", "classifier_id", "classifier_stage", "feature_model", "manifold_id", "manifold_stage"]
@@ -118,7 +117,7 @@ def _decisive_search(config: ProjectionConfig) -> ProjectionConfig:
     return replace(search, engine=plain.engine, precision=plain.precision, tile=plain.tile)
 
 
-_CAME_LATER = ("rehearse", "tints")
+_CAME_LATER = ("tints",)
 
 
 def _settings(config: ManifoldConfig | ProjectionConfig) -> dict[str, Any]:
@@ -140,8 +139,6 @@ def manifold_id(key: TaskKey) -> StageId:
             "base": manifold_id(replace(key, adapt="")).digest,
             "tuning": _settings(_tuning_manifold(manifold)),
         }
-    if rehearsed := rehearsal_ids(key):
-        depends |= {"rehearsed": [stage.digest for stage in rehearsed]}
     return stage_id(
         "manifold",
         features=features_id(key).digest,
@@ -156,14 +153,13 @@ def manifold_stage(task: TrainingTask, features: FeatureStage) -> tuple[Manifold
     """The manifold of the task's features, trained if it was not before, and the stages it stands on."""
     config = task.config
     before: Manifold | None = None
-    stages = rehearsing = rehearsal_stages(task)
+    stages: tuple[Stage, ...] = ()
     if task.adapt is not None:
         before, stages = manifold_stage(*_before_adaptation(task, features))
 
     def train(_: Any) -> dict[str, Any]:
         given = source = TrainingFeatures.of(task, features, config.manifold.space)
         classes, domains = source.classes(task), _domain_groups(task)
-        rehearsed = rehearsed_stage_features(task, features, rehearsing)
         if before is not None:
             samples = TrainingFeatures.to_adapt_to(task, features, config.manifold.space)
             given = samples if before.is_continuous else given.with_samples(samples)
@@ -175,7 +171,6 @@ def manifold_stage(task: TrainingTask, features: FeatureStage) -> tuple[Manifold
                 labels=given.train_labels,
                 groups=component_groups(config.manifold, classes, domains),
                 shifts=denoising_shifts(config.manifold, source.train, classes, domains),
-                rehearsed=rehearsed,
                 seed=config.seed,
                 device=task.device,
                 reporter=task.reporter,
