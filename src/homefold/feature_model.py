@@ -23,7 +23,6 @@ from homefold.manifold import (
     ManifoldReport,
     build_manifold,
     component_groups,
-    denoising_shifts,
     fit_manifold,
 )
 from homefold.predictions import Predictions
@@ -326,7 +325,7 @@ def fit_feature_model(
     """Stages 2 and 3 on raw source features `(n, d)` with labels `(n,)`, selected on the held-out ones.
 
     Where `manifold_config.space` is backbone, `pooled` are the backbone's outputs for both, and `head` makes z of them.
-    The source domains are needed only for a manifold of each domain and for a VAE that denoises.
+    The source domains are needed only for a manifold of each domain.
     """
     _require_head(manifold_config, head)
     projection.require_manifold(manifold_config.per)
@@ -347,7 +346,6 @@ def fit_feature_model(
             modelled_held_out,
             labels=train_labels,
             groups=groups,
-            shifts=denoising_shifts(manifold_config, modelled, classes, domains),
             seed=seed,
             device=device,
             reporter=reporter,

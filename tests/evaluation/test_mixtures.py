@@ -61,20 +61,3 @@ def test_residuals_without_a_manifold_for_each_class_are_refused_before_any_work
     options = tiny(methods=("vae",), settings=(*MIXTURE, "projection.answer=residuals"))
     with pytest.raises(ConfigError, match="every class has a manifold of its own"):
         make_plan(Planner(options, tiny_digits))
-
-
-def test_denoising_knows_the_domains_and_leaves_the_gan_and_1_nn_as_they_are(tiny, tiny_digits, monkeypatch):
-    given = {}
-    original: Callable = home_stages.fit_manifold
-
-    def watched(config, *arguments, **named):
-        given[config.kind] = (config.denoise, named["shifts"])
-        return original(config, *arguments, **named)
-
-    monkeypatch.setattr(home_stages, "fit_manifold", watched)
-    options = tiny(methods=("vae", "gan", "nearest"), settings=(*MIXTURE, "manifold.denoise=0.5"))
-    records = run_bench(options, dataset=tiny_digits)
-    assert [record.status for record in records] == ["finished"] * 3, [record.error for record in records]
-    assert {kind: denoise for kind, (denoise, _) in given.items()} == {"vae": 0.5, "gan": 0.0, "nearest": 0.0}
-    assert given["vae"][1].shape == (3 * 3, 16), "three classes in three source domains"
-    assert given["gan"][1] is given["nearest"][1] is None

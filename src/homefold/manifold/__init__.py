@@ -9,7 +9,6 @@ from homefold.manifold.base import (
     ManifoldReport,
     paper_manifold_config,
 )
-from homefold.manifold.denoising import denoising_shifts
 from homefold.manifold.gan import GAN
 from homefold.manifold.mixture import FeatureGroups, Mixture, component_groups
 from homefold.manifold.nearest import NearestNeighbour, nearest_index
@@ -28,7 +27,6 @@ __all__ = [
     "NearestNeighbour",
     "build_manifold",
     "component_groups",
-    "denoising_shifts",
     "fit_manifold",
     "list_manifolds",
     "nearest_index",

@@ -66,9 +66,6 @@ class ManifoldConfig:
     """Widths of the decoder's hidden layers; the encoder or the discriminator has them mirrored."""
     kl_weight: float = 1e-3
     """Weight of the KL term per sample, in nats, against a reconstruction error per coordinate (VAE)."""
-    denoise: float = 0.0
-    """With this probability the encoder sees a training feature moved as an unseen domain might move it, by a draw from
-    the covariance of the class means between source domains, and must rebuild the unmoved one (VAE); 0 never moves."""
     optimizer: Literal["adamw", "sgd"] = "adamw"
     """Optimiser of the training; the GAN takes adamw only."""
     learning_rate: float | None = None
@@ -106,13 +103,6 @@ class ManifoldConfig:
             raise ConfigError(
                 "shared weights are for mixtures of MLP VAEs: set kind to vae and per to class or domain, before "
                 f"shared where settings are given one by one; got kind {self.kind} and per {self.per}."
-            )
-        if not 0 <= self.denoise <= 1:
-            raise ConfigError(f"denoise is a probability from 0 (never) to 1 (always); got {self.denoise}.")
-        if self.denoise and (self.kind not in ("vae", "conv-vae") or self.shared):
-            raise ConfigError(
-                f"denoise trains the encoder of a VAE whose weights are its own; got kind {self.kind} with shared "
-                f"{self.shared}: set denoise to 0, or kind to vae and shared to false."
             )
         if self.optimizer not in ("adamw", "sgd"):
             raise ConfigError(f"optimizer must be adamw or sgd; got {self.optimizer!r}.")

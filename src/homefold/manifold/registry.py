@@ -69,7 +69,6 @@ def fit_manifold(
     *,
     labels: torch.Tensor | None = None,
     groups: FeatureGroups | None = None,
-    shifts: torch.Tensor | None = None,
     seed: int,
     device: torch.device | str = "cpu",
     reporter: ProgressReporter | None = None,
@@ -84,7 +83,6 @@ def fit_manifold(
         held_out: (m, d) features of the same source domains: selection and the report use them.
         labels: (n,) labels of `train`, which 1-NN keeps beside its features.
         groups: which component of a mixture each feature is for, see `component_groups`.
-        shifts: (cells, d) how domains move features, see `denoising_shifts`.
         seed: all randomness follows from it.
         device: where to train; the result stays there.
         reporter: is told of each epoch.
@@ -106,23 +104,14 @@ def fit_manifold(
             if config.shared:
                 return fit_shared_vae(component, parts, seed=seed, device=device, reporter=reporter, keep=keep)
             return [
-                fit_manifold(component, *part, shifts=shifts, seed=seed, device=device, reporter=reporter, keep=keep)
-                for part in parts
+                fit_manifold(component, *part, seed=seed, device=device, reporter=reporter, keep=keep) for part in parts
             ]
 
         return fit_mixture(_empty_mixture(config, train.shape[1]), train, held_out, groups, fit)
     match config.kind:
         case "vae" | "conv-vae":
             return fit_vae(
-                config,
-                train,
-                held_out,
-                seed=seed,
-                device=device,
-                reporter=reporter,
-                initial=initial,
-                keep=keep,
-                shifts=shifts,
+                config, train, held_out, seed=seed, device=device, reporter=reporter, initial=initial, keep=keep
             )
         case "gan":
             return fit_gan(

@@ -27,7 +27,6 @@ from homefold.manifold.base import (
     nearly_constant,
     training_rate,
 )
-from homefold.manifold.denoising import moved
 from homefold.manifold.vae_gradient import VAEGradient, linear_layers
 from homefold.progress import ProgressReporter, SilentReporter
 from homefold.seeding import generator, isolated_seed
@@ -44,11 +43,8 @@ __all__ = [
     "vae_optimizer",
 ]
 
-LossFunction = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], torch.Tensor]
-"""Targets, noise and what the encoder sees instead of the targets, to the loss, the gradients of the weights set."""
-
-Sight = Callable[[torch.Tensor, torch.Tensor, torch.Generator], torch.Tensor]
-"""Rows of the training features, the features there and a draw, to what the encoder sees of them."""
+LossFunction = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+"""Targets and noise to the loss, the gradients of the weights set."""
 
 _ACTIVE_VARIANCE = 0.01
 _LEAST_EXPLAINED = 0.1
@@ -178,7 +174,6 @@ def fit_vae(
     reporter: ProgressReporter | None = None,
     initial: Mapping[str, torch.Tensor] | None = None,
     keep: Literal["best", "last"] = "best",
-    shifts: torch.Tensor | None = None,
 ) -> VAE:
     """Train a VAE on source features and keep the weights that reconstruct held-out source features best.
 
@@ -192,10 +187,7 @@ def fit_vae(
         initial: weights to go on from, as `state_dict` gives them (a bank among them counts for nothing); none
             begins anew.
         keep: the epoch to keep, the best on `held_out` or the last.
-        shifts: (cells, d) how domains move features, for settings that denoise; see `denoising`.
     """
-    if config.denoise and shifts is None:
-        raise ConfigError("denoise needs to know how domains move features: give shifts, or set denoise to 0.")
     check_features(train, held_out)
     device = torch.device(device)
     train, held_out = (z.detach().to(device, torch.float32) for z in (train, held_out))
@@ -204,17 +196,9 @@ def fit_vae(
     if initial is not None:
         load_weights(model, initial)
     model.to(device)
-    see = _sight(config, shifts.to(device, torch.float32) if shifts is not None else None)
-    best_epoch = _train(model, config, train, held_out, seed, reporter or SilentReporter(), keep, see)
+    best_epoch = _train(model, config, train, held_out, seed, reporter or SilentReporter(), keep)
     finish_vae(model, config, train, held_out, seed=seed, best_epoch=best_epoch)
     return model
-
-
-def _sight(config: ManifoldConfig, shifts: torch.Tensor | None) -> Sight | None:
-    """What the encoder is to see; None where that is the features as they are."""
-    if config.denoise and shifts is not None:
-        return lambda rows, target, draw: moved(target, shifts, config.denoise, draw)
-    return None
 
 
 @torch.no_grad()
@@ -237,7 +221,6 @@ def _train(
     seed: int,
     reporter: ProgressReporter,
     keep: Literal["best", "last"],
-    see: Sight | None,
 ) -> int:
     """Run the epochs, leave the best or the last weights in the model, and return the epoch they come from."""
     epochs = config.resolved_epochs
@@ -246,7 +229,7 @@ def _train(
     judge_every = max(1, epochs // 30)
     with reporter.task(f"Manifold ({config.kind.upper()})", total=epochs) as task:
         for epoch in range(epochs):
-            facts = {"loss": _run_epoch(learn, config, train, seed, epoch, see)}
+            facts = {"loss": _run_epoch(learn, config, train, seed, epoch)}
             if not math.isfinite(facts["loss"]):
                 raise diverged(config, epoch, train)
             if (epoch + 1) % judge_every == 0 or epoch + 1 == epochs:
@@ -264,19 +247,14 @@ def _train(
 
 
 def _training_step(model: VAE, optimizer: torch.optim.Optimizer, config: ManifoldConfig, rows: int) -> CapturedStep:
-    """A step on targets (rows, d) with noise (rows, latent_dim) at a learning rate; returns the loss before it.
-
-    The encoder sees the targets, or what is given beside them.
-    """
+    """A step on targets (rows, d) with noise (rows, latent_dim) at a learning rate; returns the loss before it."""
     device = model.bank_latents.device
     measure = _gradient_by_hand(model, config, rows) or _gradient_by_autograd(model, optimizer, config)
 
-    def learn(
-        target: torch.Tensor, noise: torch.Tensor, rate: float | torch.Tensor, seen: torch.Tensor | None = None
-    ) -> torch.Tensor:
+    def learn(target: torch.Tensor, noise: torch.Tensor, rate: float | torch.Tensor) -> torch.Tensor:
         for group in optimizer.param_groups:
             group["lr"] = rate
-        loss = measure(target, noise, seen)
+        loss = measure(target, noise)
         optimizer.step()
         return loss
 
@@ -286,15 +264,14 @@ def _training_step(model: VAE, optimizer: torch.optim.Optimizer, config: Manifol
 def _gradient_by_hand(model: VAE, config: ManifoldConfig, rows: int) -> LossFunction | None:
     """What sets the gradients on a CPU; on CUDA, where steps are recorded, autograd costs nothing."""
     encoder, decoder = linear_layers(model.encoder), linear_layers(model.decoder)
-    if encoder is None or decoder is None or model.bank_latents.device.type != "cpu" or config.denoise:
+    if encoder is None or decoder is None or model.bank_latents.device.type != "cpu":
         return None
-    by_hand = VAEGradient(encoder, decoder, SLOPE, rows, config.kl_weight)
-    return lambda target, noise, seen: by_hand(target, noise)
+    return VAEGradient(encoder, decoder, SLOPE, rows, config.kl_weight)
 
 
 def _gradient_by_autograd(model: VAE, optimizer: torch.optim.Optimizer, config: ManifoldConfig) -> LossFunction:
-    def measure(target: torch.Tensor, noise: torch.Tensor, seen: torch.Tensor | None) -> torch.Tensor:
-        mean, log_variance = model.posterior(target if seen is None else seen)
+    def measure(target: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        mean, log_variance = model.posterior(target)
         reconstruction = model.decode(torch.addcmul(mean, noise, (0.5 * log_variance).exp()))
         loss = vae_loss(reconstruction, target, mean, log_variance, config.kl_weight)
         optimizer.zero_grad(set_to_none=True)
@@ -304,14 +281,7 @@ def _gradient_by_autograd(model: VAE, optimizer: torch.optim.Optimizer, config: 
     return measure
 
 
-def _run_epoch(
-    learn: CapturedStep,
-    config: ManifoldConfig,
-    train: torch.Tensor,
-    seed: int,
-    epoch: int,
-    see: Sight | None,
-) -> float:
+def _run_epoch(learn: CapturedStep, config: ManifoldConfig, train: torch.Tensor, seed: int, epoch: int) -> float:
     """One pass in whole batches (what remains of the shuffled order waits for another epoch); the mean loss."""
     size = min(config.batch_size, len(train))
     steps = len(train) // size
@@ -319,12 +289,10 @@ def _run_epoch(
     order = torch.randperm(len(train), generator=draw, device=train.device)
     total = torch.zeros((), device=train.device)
     for step in range(steps):
-        rows = order[step * size : (step + 1) * size]
-        target = train[rows]
+        target = train[order[step * size : (step + 1) * size]]
         noise = torch.randn(size, config.latent_dim, generator=draw, device=train.device)
         rate = training_rate(config, epoch * steps + step, config.resolved_epochs * steps)
-        seen = None if see is None else see(rows, target, draw)
-        total += learn(target, noise, rate, seen)
+        total += learn(target, noise, rate)
     # the only wait for the device in an epoch
     return float(total) / steps
 

@@ -108,11 +108,11 @@ def _manifold_config(config: HomefoldConfig, kind: str, preset: str) -> Manifold
     if kind == "vae":
         return given if given.kind in ("vae", "conv-vae") else replace(given, kind="vae")
     if kind == "nearest":
-        return replace(given, kind="nearest", per="all", shared=False, denoise=0.0)
+        return replace(given, kind="nearest", per="all", shared=False)
     if preset == "paper":
         return replace(paper_manifold_config("gan"), space=given.space, per=given.per)
     epochs = None if given.epochs is None else math.ceil(given.epochs * _GAN_EPOCHS_PER_VAE_EPOCH)
-    own = replace(given, shared=False, denoise=0.0, optimizer="adamw", learning_rate=None, epochs=epochs)
+    own = replace(given, shared=False, optimizer="adamw", learning_rate=None, epochs=epochs)
     return replace(own, kind="gan")
 
 

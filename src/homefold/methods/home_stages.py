@@ -27,7 +27,6 @@ from homefold.manifold import (
     ManifoldReport,
     build_manifold,
     component_groups,
-    denoising_shifts,
     fit_manifold,
 )
 from homefold.methods.base import TaskKey, TrainingTask
@@ -170,7 +169,6 @@ def manifold_stage(task: TrainingTask, features: FeatureStage) -> tuple[Manifold
                 given.held_out,
                 labels=given.train_labels,
                 groups=component_groups(config.manifold, classes, domains),
-                shifts=denoising_shifts(config.manifold, source.train, classes, domains),
                 seed=config.seed,
                 device=task.device,
                 reporter=task.reporter,
