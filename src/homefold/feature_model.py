@@ -8,7 +8,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -17,12 +16,10 @@ from homefold.device import one_thread
 from homefold.errors import ConfigError, ModelFileError
 from homefold.features.loss import cosine_normalise
 from homefold.manifold import (
-    FeatureGroups,
     Manifold,
     ManifoldConfig,
     ManifoldReport,
     build_manifold,
-    component_groups,
     fit_manifold,
 )
 from homefold.predictions import Predictions
@@ -113,7 +110,6 @@ class FeatureModel:
     ) -> Projection:
         """Bring raw features `(n, d)` to the source manifold."""
         config = config or self.projection
-        config.require_manifold(self.manifold.per)
         self._wait_until_ready()
         found = project(self.manifold, self.prepare(z), config.search, seed=self.seed, reporter=reporter)
         return self.at_own_length(found, z)
@@ -144,9 +140,9 @@ class FeatureModel:
 
         It is saved for the model's own settings; for others fewer features must do, since a search may be long.
         """
-        search = config.search.search_only()
+        search = config.search
         if search not in self._scales:
-            step = 1 if search == self.projection.search.search_only() else _STEP_FOR_OTHER_SETTINGS
+            step = 1 if search == self.projection.search else _STEP_FOR_OTHER_SETTINGS
             found = project(self.manifold, self.calibration[::step].contiguous(), search, seed=self.seed)
             quantile = torch.quantile(1 - found.similarity_after, _CALIBRATION_QUANTILE)
             self._scales[search] = max(float(quantile), _SMALLEST_SCALE)
@@ -201,7 +197,7 @@ class FeatureModel:
         """
         config = config or self.projection
         off_manifold = (1 - found.similarity_after) / self.off_manifold_scale(config)
-        probabilities = self._probabilities(found, z, config)
+        probabilities = self._classified(self.seen_projected(found))
         trusted = torch.full_like(off_manifold, config.blend > 0, dtype=torch.bool)
         if config.trust_below is not None:
             trusted &= off_manifold <= config.trust_below
@@ -214,26 +210,9 @@ class FeatureModel:
     def _classified(self, seen: torch.Tensor) -> torch.Tensor:
         return torch.softmax(self.logits(seen), dim=1)
 
-    def _probabilities(self, found: Projection, z: torch.Tensor, config: ProjectionConfig) -> torch.Tensor:
-        """`(n, classes)`: the classifier's, or where a mixture was searched, whatever the settings make of it."""
-        compared = found.components
-        if compared is not None and config.answer == "residuals":
-            return compared.weights(config.temperature)
-        if compared is None or compared.features is None:
-            return self._classified(self.seen_projected(found))
-        weights = compared.weights(config.temperature)
-        total = weights.new_zeros(len(weights), len(self.class_names))
-        # Added up one by one: the order of the sum must not depend on how many samples there are.
-        for index in range(len(compared.names)):
-            one = self.at_own_length(replace(found, features=compared.features[:, index].contiguous()), z)
-            total = total + weights[:, index, None] * self._classified(self.seen_projected(one))
-        return total
-
     def _predictions(
         self, found: Projection, off_manifold: torch.Tensor, probabilities: torch.Tensor, projected: torch.Tensor
     ) -> Predictions:
-        compared = found.components
-        won = np.zeros(0, dtype=np.int64) if compared is None else compared.won.cpu().numpy()
         return Predictions(
             class_names=self.class_names,
             probabilities=probabilities.cpu().numpy(),
@@ -245,8 +224,6 @@ class FeatureModel:
             projected=projected.cpu().numpy(),
             start_names=found.start_names,
             engine=found.engine,
-            component=won,
-            component_names=() if compared is None else compared.names,
         )
 
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -300,7 +277,7 @@ class FeatureModel:
             head,
         )
         if "off_manifold_scale" in tensors:
-            model._scales[projection.search.search_only()] = float(tensors["off_manifold_scale"])
+            model._scales[projection.search] = float(tensors["off_manifold_scale"])
         return model
 
 
@@ -317,7 +294,6 @@ def fit_feature_model(
     normalise: bool,
     seed: int,
     device: torch.device,
-    domains: FeatureGroups | None = None,
     reporter: ProgressReporter | None = None,
     pooled: tuple[torch.Tensor, torch.Tensor] | None = None,
     head: nn.Module | None = None,
@@ -325,12 +301,8 @@ def fit_feature_model(
     """Stages 2 and 3 on raw source features `(n, d)` with labels `(n,)`, selected on the held-out ones.
 
     Where `manifold_config.space` is backbone, `pooled` are the backbone's outputs for both, and `head` makes z of them.
-    The source domains are needed only for a manifold of each domain.
     """
     _require_head(manifold_config, head)
-    projection.require_manifold(manifold_config.per)
-    classes = FeatureGroups(train_labels, held_out_labels, class_names)
-    groups = component_groups(manifold_config, classes, domains)
     train, held_out = train.to(device).float(), held_out.to(device).float()
     train_labels, held_out_labels = train_labels.to(device), held_out_labels.to(device)
     if normalise:
@@ -345,7 +317,6 @@ def fit_feature_model(
             modelled,
             modelled_held_out,
             labels=train_labels,
-            groups=groups,
             seed=seed,
             device=device,
             reporter=reporter,

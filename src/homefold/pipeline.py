@@ -28,7 +28,7 @@ from homefold.features.extraction import extract_features, extract_views
 from homefold.features.network import FeatureSpace
 from homefold.features.style_variation import require_style_layers
 from homefold.files import plain_json, read_json, write_json
-from homefold.manifold import FeatureGroups, build_manifold
+from homefold.manifold import build_manifold
 from homefold.model_card import model_card
 from homefold.model_folder import read_model_folder, write_model_folder
 from homefold.predictions import Predictions
@@ -159,7 +159,6 @@ class Homefold:
         require_style_layers(self.config.features, net.backbone)
         self._name_style_blocks(net)
         build_manifold(self.config.manifold, searched_dim)
-        self.config.projection.require_manifold(self.config.manifold.per)
         dataset = self._source_dataset(data, labels, domains, holdout, skip_bad)
         train, held_out = selection_split(dataset, self.config.features.held_out, self.config.seed)
         checkpoint = self._open_work_dir(work_dir, dataset) if work_dir is not None else None
@@ -219,7 +218,6 @@ class Homefold:
             normalise=config.normalise_features,
             seed=config.seed,
             device=self.device,
-            domains=_domain_groups(dataset, train, held_out),
             reporter=self.reporter,
             pooled=pooled,
             head=head,
@@ -520,11 +518,6 @@ class Homefold:
         except (KeyError, TypeError, RuntimeError) as error:
             raise ModelFileError(f"the model in {path} cannot be rebuilt: {error}") from None
         return model
-
-
-def _domain_groups(dataset: DomainDataset, train: np.ndarray, held_out: np.ndarray) -> FeatureGroups:
-    domains = torch.from_numpy(dataset.domains)
-    return FeatureGroups(domains[train], domains[held_out], dataset.domain_names)
 
 
 def _without(names: Sequence[str], left_out: Sequence[str], where: str) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from scene import QUICK, Homefold
+from scene import Homefold
 
 from homefold.cli import predict
 from homefold.cli.answers import TableWriter
@@ -56,7 +56,6 @@ def test_json_lines_hold_what_the_library_predicts(homefold: Homefold, shared_mo
 def test_csv_has_a_header_and_the_same_figures(homefold: Homefold, shared_model: Path, shared_photos: Path) -> None:
     images = shared_photos / "night" / "upright"
     rows = list(csv.DictReader(io.StringIO(homefold("predict", shared_model, images, "--csv").out)))
-    assert "component" not in rows[0], "there is one manifold for all"
     lines = homefold("predict", shared_model, images, "--json").json_lines
     assert len(rows) == len(lines) == 10
     for row, line in zip(rows, lines, strict=True):
@@ -64,25 +63,6 @@ def test_csv_has_a_header_and_the_same_figures(homefold: Homefold, shared_model:
         assert float(row["confidence"]) == line["confidence"]
         assert float(row["probability.across"]) == line["probabilities"]["across"]
         assert (row["projected"], row["abstained"], row["error"]) == ("true", "false", "")
-
-
-def test_csv_names_the_most_similar_of_several_manifolds(
-    homefold: Homefold, shared_photos: Path, tmp_path: Path
-) -> None:
-    # So few features of a class need long to be learned.
-    mixture = ["--manifold.per", "class", "--manifold.kl-weight", "1e-5", "--manifold.epochs", "500"]
-    fitted = homefold("fit", shared_photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK, *mixture)
-    assert fitted.code == 0
-    images = shared_photos / "night"
-    rows = list(csv.DictReader(io.StringIO(homefold("predict", tmp_path / "m", images, "--csv").out)))
-    lines = homefold("predict", tmp_path / "m", images, "--json").json_lines
-    assert [row["component"] for row in rows] == [line["component"] for line in lines]
-    assert {row["component"] for row in rows} <= {"across", "upright"}
-    assert [(row["projected"], row["abstained"]) for row in rows] == [("true", "false")] * 20
-    (plain,) = csv.DictReader(
-        io.StringIO(homefold("predict", tmp_path / "m", next(images.glob("*/*.png")), "--no-projection", "--csv").out)
-    )
-    assert (plain["component"], plain["error"]) == ("", "")
 
 
 def test_the_table_has_a_row_an_image_with_columns_that_stand_below_each_other(

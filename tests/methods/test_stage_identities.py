@@ -23,7 +23,6 @@ def key(adapt: str = "", **settings: object) -> TaskKey:
     [
         {"projection__views": 4, "projection__mirror": False, "projection__textures": 2, "projection__tints": 1},
         {"projection__trust_below": 1.0, "projection__blend": 0.5},
-        {"projection__component": "average", "projection__temperature": 0.1},
         {"projection__engine": "batched", "projection__precision": "highest", "projection__tile": 64},
     ],
 )

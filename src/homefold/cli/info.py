@@ -126,10 +126,8 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _manifold_line(config: dict[str, Any], report: dict[str, Any]) -> str:
-    parts = len(report.get("components", ()))
-    each = f" for each {config['per']} ({parts} in all)" if parts else ""
     return (
-        f"{config['kind']}{each}, {config['latent_dim']} latent dimensions; reconstruction cosine "
+        f"{config['kind']}, {config['latent_dim']} latent dimensions; reconstruction cosine "
         f"{report['reconstruction_cosine']:.3f} (a constant: {report['baseline_cosine']:.3f})"
     )
 

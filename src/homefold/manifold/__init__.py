@@ -10,7 +10,6 @@ from homefold.manifold.base import (
     paper_manifold_config,
 )
 from homefold.manifold.gan import GAN
-from homefold.manifold.mixture import FeatureGroups, Mixture, component_groups
 from homefold.manifold.nearest import NearestNeighbour, nearest_index
 from homefold.manifold.registry import build_manifold, fit_manifold, list_manifolds
 from homefold.manifold.vae import VAE, vae_loss
@@ -18,15 +17,12 @@ from homefold.manifold.vae import VAE, vae_loss
 __all__ = [
     "GAN",
     "VAE",
-    "FeatureGroups",
     "Manifold",
     "ManifoldConfig",
     "ManifoldKind",
     "ManifoldReport",
-    "Mixture",
     "NearestNeighbour",
     "build_manifold",
-    "component_groups",
     "fit_manifold",
     "list_manifolds",
     "nearest_index",

@@ -21,7 +21,6 @@ __all__ = [
     "ManifoldKind",
     "ManifoldReport",
     "ManifoldSpace",
-    "Per",
     "check_features",
     "constant_features_reason",
     "even_subset",
@@ -36,11 +35,9 @@ __all__ = [
 
 ManifoldKind = Literal["vae", "conv-vae", "gan", "nearest"]
 ManifoldSpace = Literal["feature", "backbone"]
-Per = Literal["all", "class", "domain"]
 
 SLOPE = 0.2
 
-_ONLY_SOME_HAVE = ("name", "components")
 _DEFAULT_EPOCHS = {"vae": 100, "conv-vae": 100, "gan": 150, "nearest": 0}
 _DEFAULT_LEARNING_RATE = {"vae": 4e-3, "conv-vae": 1e-2, "gan": 1e-3, "nearest": 1e-3}
 
@@ -54,12 +51,6 @@ class ManifoldConfig:
     space: ManifoldSpace = "feature"
     """Of what the manifold is, and so what is projected: feature (z) or backbone (the pooled output of f's backbone,
     which after the projection goes through f's head; similarities are measured there too)."""
-    per: Per = "all"
-    """One manifold for all source features, or a mixture: one for each class or one for each source domain, trained on
-    its own features alone; a projection searches every one, and the most similar answers."""
-    shared: bool = False
-    """The components of a mixture share all weights but the first bias of the decoder, one for each component, and are
-    trained together on all features (kind vae, per class or domain)."""
     latent_dim: int = 32
     """Dimensions of the latent u (1-NN ignores it: its latent is an index)."""
     hidden: tuple[int, ...] = (128, 128)
@@ -83,8 +74,7 @@ class ManifoldConfig:
     gradient_penalty: float = 0.1
     """Weight of R1, the discriminator's squared gradient at real features scaled to unit length (GAN)."""
     bank_size: int = 2048
-    """At most so many decoded source points are kept to start a projection from, shared out among the components of a
-    mixture (1-NN keeps all features)."""
+    """At most so many decoded source points are kept to start a projection from (1-NN keeps all features)."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))
@@ -92,18 +82,6 @@ class ManifoldConfig:
             raise ConfigError(f"there is no manifold {self.kind!r}; choose one of {', '.join(get_args(ManifoldKind))}.")
         if self.space not in get_args(ManifoldSpace):
             raise ConfigError(f"space must be feature or backbone; got {self.space!r}.")
-        if self.per not in get_args(Per):
-            raise ConfigError(f"per must be one of {', '.join(get_args(Per))}; got {self.per!r}.")
-        if self.kind == "nearest" and self.per != "all":
-            raise ConfigError(
-                f"the nearest source feature is the same one whether or not each {self.per} is searched on its own; "
-                "set per to all."
-            )
-        if self.shared and (self.kind != "vae" or self.per == "all"):
-            raise ConfigError(
-                "shared weights are for mixtures of MLP VAEs: set kind to vae and per to class or domain, before "
-                f"shared where settings are given one by one; got kind {self.kind} and per {self.per}."
-            )
         if self.optimizer not in ("adamw", "sgd"):
             raise ConfigError(f"optimizer must be adamw or sgd; got {self.optimizer!r}.")
         if self.kind == "gan" and self.optimizer != "adamw":
@@ -187,18 +165,10 @@ class ManifoldReport:
     """Latent dimensions whose posterior mean varies over the held-out features by more than 0.01 (VAE)."""
     diversity: float | None = None
     """Mean pairwise cosine distance of samples, relative to that of held-out features (GAN)."""
-    name: str = ""
-    """The class or the domain that a component of a mixture was trained on; empty for a manifold of its own."""
-    components: tuple[ManifoldReport, ...] = ()
-    """What was measured of each component of a mixture on the held-out features of its own."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; what only mixtures have is left out for others."""
-        values = {item.name: getattr(self, item.name) for item in fields(self)}
-        values["components"] = [report.as_dict() for report in self.components]
-        return {
-            name: value for name, value in values.items() if value not in (None, "", []) or name not in _ONLY_SOME_HAVE
-        }
+        """Plain values for JSON."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> ManifoldReport:
@@ -207,10 +177,7 @@ class ManifoldReport:
         missing = [name for name, field in known.items() if field.default is MISSING and name not in values]
         if missing:
             raise ModelFileError(f"the manifold's report lacks {', '.join(missing)}; the file was edited or truncated.")
-        kept = {name: value for name, value in values.items() if name in known}
-        if "components" in kept:
-            kept["components"] = tuple(cls.from_dict(component) for component in kept["components"])
-        return cls(**kept)
+        return cls(**{name: value for name, value in values.items() if name in known})
 
 
 class Manifold(nn.Module, ABC):
@@ -224,7 +191,6 @@ class Manifold(nn.Module, ABC):
 
     has_encoder: bool
     is_continuous: bool
-    per: Per = "all"
     bank_latents: torch.Tensor
     bank_features: torch.Tensor
 

@@ -34,13 +34,10 @@ from homefold.seeding import generator, isolated_seed
 __all__ = [
     "VAE",
     "build_vae",
-    "diverged",
-    "finish_vae",
     "fit_vae",
     "gaussian_kl",
     "reconstruction_loss",
     "vae_loss",
-    "vae_optimizer",
 ]
 
 LossFunction = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -197,12 +194,12 @@ def fit_vae(
         load_weights(model, initial)
     model.to(device)
     best_epoch = _train(model, config, train, held_out, seed, reporter or SilentReporter(), keep)
-    finish_vae(model, config, train, held_out, seed=seed, best_epoch=best_epoch)
+    _finish(model, config, train, held_out, seed=seed, best_epoch=best_epoch)
     return model
 
 
 @torch.no_grad()
-def finish_vae(
+def _finish(
     model: VAE, config: ManifoldConfig, train: torch.Tensor, held_out: torch.Tensor, *, seed: int, best_epoch: int
 ) -> None:
     """Freeze a trained VAE, fill its bank from `train: (n, d)` and measure it on `held_out: (m, d)`."""
@@ -224,19 +221,19 @@ def _train(
 ) -> int:
     """Run the epochs, leave the best or the last weights in the model, and return the epoch they come from."""
     epochs = config.resolved_epochs
-    learn = _training_step(model, vae_optimizer(config, model), config, min(config.batch_size, len(train)))
+    learn = _training_step(model, _optimizer(config, model), config, min(config.batch_size, len(train)))
     best_loss, best_epoch, best_state = math.inf, 0, {}
     judge_every = max(1, epochs // 30)
     with reporter.task(f"Manifold ({config.kind.upper()})", total=epochs) as task:
         for epoch in range(epochs):
             facts = {"loss": _run_epoch(learn, config, train, seed, epoch)}
             if not math.isfinite(facts["loss"]):
-                raise diverged(config, epoch, train)
+                raise _diverged(config, epoch, train)
             if (epoch + 1) % judge_every == 0 or epoch + 1 == epochs:
                 held_out_loss = float(reconstruction_loss(_reconstruct(model, held_out), held_out))
                 facts["held_out"] = held_out_loss
                 if not math.isfinite(held_out_loss):
-                    raise diverged(config, epoch, train)
+                    raise _diverged(config, epoch, train)
                 if held_out_loss < best_loss or keep == "last":
                     best_loss, best_epoch = held_out_loss, epoch + 1
                     best_state = {name: value.clone() for name, value in model.state_dict().items()}
@@ -297,7 +294,7 @@ def _run_epoch(learn: CapturedStep, config: ManifoldConfig, train: torch.Tensor,
     return float(total) / steps
 
 
-def vae_optimizer(config: ManifoldConfig, model: nn.Module) -> torch.optim.Optimizer:
+def _optimizer(config: ManifoldConfig, model: nn.Module) -> torch.optim.Optimizer:
     """The configured optimiser of all weights."""
     rate, decay = config.resolved_learning_rate, config.weight_decay
     if config.optimizer == "sgd":
@@ -305,7 +302,7 @@ def vae_optimizer(config: ManifoldConfig, model: nn.Module) -> torch.optim.Optim
     return fused_adamw(model, rate, decay)
 
 
-def diverged(config: ManifoldConfig, epoch: int, train: torch.Tensor) -> TrainingDivergedError:
+def _diverged(config: ManifoldConfig, epoch: int, train: torch.Tensor) -> TrainingDivergedError:
     """What to say when the loss is no number any more."""
     return TrainingDivergedError(
         f"The loss of the manifold ({config.kind}) became NaN or infinite in epoch {epoch + 1} of "

@@ -17,7 +17,7 @@ from homefold.device import one_thread
 from homefold.evaluation.stage_store import Stage, StageId
 from homefold.feature_model import FeatureModel, to_sphere
 from homefold.features.views import WHOLE, View
-from homefold.manifold import Manifold, ManifoldConfig, Mixture, paper_manifold_config
+from homefold.manifold import Manifold, ManifoldConfig, paper_manifold_config
 from homefold.methods.base import (
     Answers,
     ClassifierNetwork,
@@ -78,12 +78,7 @@ class HomeMethod(Method):
         if self.manifold is None:
             return replace(config, classifier=replace(config.classifier, train_on="features"))
         config.require_consistent()
-        if self.manifold == "nearest":
-            # All source features stand for every class and domain at once.
-            config = replace(config, projection=config.projection.search_only())
-        config = replace(config, manifold=_manifold_config(config, self.manifold, preset))
-        config.projection.require_manifold(config.manifold.per)
-        return config
+        return replace(config, manifold=_manifold_config(config, self.manifold, preset))
 
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
         stages = [features_id(replace(key, adapt=""))] if key.adapt else []
@@ -108,12 +103,11 @@ def _manifold_config(config: HomefoldConfig, kind: str, preset: str) -> Manifold
     if kind == "vae":
         return given if given.kind in ("vae", "conv-vae") else replace(given, kind="vae")
     if kind == "nearest":
-        return replace(given, kind="nearest", per="all", shared=False)
+        return replace(given, kind="nearest")
     if preset == "paper":
-        return replace(paper_manifold_config("gan"), space=given.space, per=given.per)
+        return replace(paper_manifold_config("gan"), space=given.space)
     epochs = None if given.epochs is None else math.ceil(given.epochs * _GAN_EPOCHS_PER_VAE_EPOCH)
-    own = replace(given, shared=False, optimizer="adamw", learning_rate=None, epochs=epochs)
-    return replace(own, kind="gan")
+    return replace(given, kind="gan", optimizer="adamw", learning_rate=None, epochs=epochs)
 
 
 class TrainedHome(TrainedMethod):
@@ -164,7 +158,7 @@ class TrainedHome(TrainedMethod):
             self.model.seen(before),
             self.model.seen_projected(found),
             self.model.predict(before, projected=False),
-            self._curves(self.model.prepare(z), found),
+            self._curves(self.model.prepare(z)),
         )
 
     def _unmoved(self, images: ImageSet, z: torch.Tensor) -> tuple[torch.Tensor, float]:
@@ -185,8 +179,8 @@ class TrainedHome(TrainedMethod):
         )
         return self.model.at_own_length(found, z)
 
-    def _curves(self, prepared: torch.Tensor, found: Projection) -> dict[str, np.ndarray]:
-        """Loss against iteration for a few evenly spaced samples, from one random start; on the component that won."""
+    def _curves(self, prepared: torch.Tensor) -> dict[str, np.ndarray]:
+        """Loss against iteration for a few evenly spaced samples, from one random start."""
         manifold, search = self.model.manifold, self.model.projection
         if not manifold.is_continuous or not len(prepared):
             return {}
@@ -196,14 +190,7 @@ class TrainedHome(TrainedMethod):
         search = replace(search, steps=max(search.window + 2, min(search.steps, _CURVE_STEPS)))
         samples = np.unique(np.linspace(0, len(prepared) - 1, _CURVES).astype(np.int64))
         z = prepared[torch.from_numpy(samples).to(prepared.device)]
-        if isinstance(manifold, Mixture) and found.components is not None:
-            won = found.components.won[torch.from_numpy(samples).to(prepared.device)].tolist()
-            each = [
-                _losses(manifold.parts[i], row[None], search, self.model.seed) for i, row in zip(won, z, strict=True)
-            ]
-            curve = torch.cat(each, dim=1)
-        else:
-            curve = _losses(manifold, z, search, self.model.seed)
+        curve = _losses(manifold, z, search, self.model.seed)
         elbow = elbow_index(curve, search.window)
         return {"loss": curve.T.cpu().numpy(), "samples": samples, "elbow": elbow.cpu().numpy()}
 

@@ -16,17 +16,14 @@ import torch
 from homefold.classifier import Classifier, ClassifierConfig, build_classifier, fit_classifier
 from homefold.data.splits import selection_split
 from homefold.device import one_thread
-from homefold.errors import ConfigError
 from homefold.evaluation.stage_store import Stage, StageId, stage_id
 from homefold.feature_model import FeatureModel, calibration_features, reconstructor, to_sphere
 from homefold.features.network import FeatureSpace
 from homefold.manifold import (
-    FeatureGroups,
     Manifold,
     ManifoldConfig,
     ManifoldReport,
     build_manifold,
-    component_groups,
     fit_manifold,
 )
 from homefold.methods.base import TaskKey, TrainingTask
@@ -67,22 +64,10 @@ class TrainingFeatures:
         source = TrainingFeatures.of(task, features, space)
         return replace(source, train=prepare(features.adapt(space)), train_labels=labels)
 
-    def classes(self, task: TrainingTask) -> FeatureGroups:
-        """Which class each is of."""
-        return FeatureGroups(self.train_labels, self.held_out_labels, task.source.class_names)
-
     def with_samples(self, samples: TrainingFeatures) -> TrainingFeatures:
         """These and the samples after them."""
         train = torch.cat([self.train, samples.train])
         return replace(self, train=train, train_labels=torch.cat([self.train_labels, samples.train_labels]))
-
-
-def _domain_groups(task: TrainingTask) -> FeatureGroups:
-    """Which source domain each of the source's training and held-out features is of."""
-    source = task.source
-    train, held_out = selection_split(source, task.config.features.held_out, task.config.seed)
-    domains = torch.from_numpy(source.domains)
-    return FeatureGroups(domains[train], domains[held_out], source.domain_names)
 
 
 def _before_adaptation(task: TrainingTask, features: FeatureStage) -> tuple[TrainingTask, FeatureStage]:
@@ -112,8 +97,7 @@ def _decisive_manifold(config: ManifoldConfig) -> ManifoldConfig:
 def _decisive_search(config: ProjectionConfig) -> ProjectionConfig:
     """The settings with all at its default that does not decide where a search ends, but how fast or how rounded."""
     plain = ProjectionConfig()
-    search = config.search.search_only()
-    return replace(search, engine=plain.engine, precision=plain.precision, tile=plain.tile)
+    return replace(config.search, engine=plain.engine, precision=plain.precision, tile=plain.tile)
 
 
 _CAME_LATER = ("tints",)
@@ -128,11 +112,6 @@ def manifold_id(key: TaskKey) -> StageId:
     """Stage 2 on these features with these settings; the fine-tuned one where there are samples to adapt to."""
     config, manifold = key.config, _decisive_manifold(key.config.manifold)
     depends: dict[str, Any] = {}
-    if key.adapt and config.manifold.per != "all":
-        raise ConfigError(
-            f"few-shot adaptation cannot fine-tune one manifold for each {config.manifold.per}: a component would see "
-            "too few samples, or none; set manifold.per to all."
-        )
     if key.adapt:
         depends = {
             "base": manifold_id(replace(key, adapt="")).digest,
@@ -157,8 +136,7 @@ def manifold_stage(task: TrainingTask, features: FeatureStage) -> tuple[Manifold
         before, stages = manifold_stage(*_before_adaptation(task, features))
 
     def train(_: Any) -> dict[str, Any]:
-        given = source = TrainingFeatures.of(task, features, config.manifold.space)
-        classes, domains = source.classes(task), _domain_groups(task)
+        given = TrainingFeatures.of(task, features, config.manifold.space)
         if before is not None:
             samples = TrainingFeatures.to_adapt_to(task, features, config.manifold.space)
             given = samples if before.is_continuous else given.with_samples(samples)
@@ -168,7 +146,6 @@ def manifold_stage(task: TrainingTask, features: FeatureStage) -> tuple[Manifold
                 given.train,
                 given.held_out,
                 labels=given.train_labels,
-                groups=component_groups(config.manifold, classes, domains),
                 seed=config.seed,
                 device=task.device,
                 reporter=task.reporter,

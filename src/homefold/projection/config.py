@@ -44,14 +44,6 @@ class ProjectionConfig:
     prior: float = 0.0
     """Weight of a latent prior: the search minimises 1 − cos(z, G(u)) + prior · |u|² / (2 · latent_dim), so that a
     latent far from N(0, I) must be worth it; 0 looks at the cosine alone."""
-    component: Literal["nearest", "average"] = "nearest"
-    """Of a mixture's components: nearest (the classifier sees the most similar projection) or average (its
-    probabilities for the projections on all of them, weighted by softmax(similarity / temperature))."""
-    answer: Literal["classifier", "residuals"] = "classifier"
-    """Where the answer comes from: the classifier, or the residuals of a mixture with one manifold for each class (the
-    probabilities are softmax(similarity / temperature) and the classifier is not asked)."""
-    temperature: float = 0.05
-    """Of the softmax over the components' similarities (component average, answer residuals)."""
     engine: Literal["auto", "reference", "batched", "compiled", "fused"] = "auto"
     """What runs the search: reference (one sample and one start at a time, everything stored), batched (all at once),
     compiled (CUDA graphs), fused (one CUDA kernel for the whole search); auto takes the fastest that can run."""
@@ -88,13 +80,6 @@ class ProjectionConfig:
                 raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
         if not self.rate > 0:
             raise ConfigError(f"rate must be positive; got {self.rate}.")
-        if not 0 < self.temperature < math.inf:
-            raise ConfigError(f"temperature must be a positive number, such as 0.05; got {self.temperature}.")
-        if self.answer == "residuals" and self.component == "average":
-            raise ConfigError(
-                "the residuals answer without the classifier, whose probabilities are what component average averages; "
-                "set component to nearest, or answer to classifier."
-            )
         if not 0 <= self.prior < math.inf:
             raise ConfigError(
                 f"prior must be zero (no latent prior) or a positive number, such as 0.01; got {self.prior}."
@@ -152,18 +137,6 @@ class ProjectionConfig:
     def resolved_precision(self) -> Literal["highest", "high", "medium"]:
         """`precision`, with auto settled."""
         return "high" if self.precision == "auto" else self.precision
-
-    def require_manifold(self, per: str) -> None:
-        """Refuse settings that a manifold with one component for each `per` (or one for all) cannot serve."""
-        if self.answer == "residuals" and per != "class":
-            raise ConfigError(
-                "an answer can be read from the residuals only where every class has a manifold of its own: take "
-                "--manifold.per class, or --projection.answer classifier."
-            )
-
-    def search_only(self) -> ProjectionConfig:
-        """The same with what only decides how ends of searches become an answer at its default."""
-        return replace(self, component="nearest", answer="classifier", temperature=ProjectionConfig.temperature)
 
     def step_rule(self) -> StepRule:
         """A fresh step rule."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
@@ -11,9 +10,8 @@ import torch
 
 from homefold.captured_step import Recorder, recorder_for
 from homefold.device import one_thread
-from homefold.manifold import Manifold, Mixture
+from homefold.manifold import Manifold
 from homefold.progress import ProgressReporter, SilentReporter
-from homefold.projection.components import Components
 from homefold.projection.config import ProjectionConfig
 from homefold.projection.engines import ENGINES, choose_engine, gradient_function
 from homefold.projection.objective import cosine_distance
@@ -23,7 +21,7 @@ from homefold.projection.starts import start_names, starting_latents
 from homefold.projection.streamed import streamed
 from homefold.tiles import apply_in_tiles, fill_tile, steady_tile
 
-__all__ = ["Projection", "chosen_engine", "nearest_component", "preferred_tile", "project"]
+__all__ = ["Projection", "chosen_engine", "preferred_tile", "project"]
 
 # These never look at another row, so their tiles need no filling up.
 _ROW_BY_ROW = ("fused", "reference")
@@ -46,8 +44,6 @@ class Projection:
         start: `(n,)` index of the winning start.
         start_names: what the starts are called.
         engine: what ran the search.
-        components: for a mixture, which component won and how the others compared; all the above is the winner's, and
-            the last number of a latent is its index.
     """
 
     features: torch.Tensor
@@ -58,12 +54,11 @@ class Projection:
     start: torch.Tensor
     start_names: tuple[str, ...]
     engine: str = "none"
-    components: Components | None = None
 
     def cpu(self) -> Projection:
         """The same, with every tensor on the CPU."""
         moved: dict[str, Any] = {name: getattr(self, name).cpu() for name in _TENSORS}
-        return replace(self, **moved, components=self.components and self.components.cpu())
+        return replace(self, **moved)
 
     @staticmethod
     def concatenate(parts: list[Projection]) -> Projection:
@@ -71,11 +66,10 @@ class Projection:
         if len(parts) == 1:
             return parts[0]
         joined: dict[str, Any] = {name: torch.cat([getattr(part, name) for part in parts]) for name in _TENSORS}
-        compared = [part.components for part in parts if part.components is not None]
-        return replace(parts[0], **joined, components=Components.concatenate(compared) if compared else None)
+        return replace(parts[0], **joined)
 
 
-_OTHERS = ("start_names", "engine", "components")
+_OTHERS = ("start_names", "engine")
 _TENSORS = tuple(field.name for field in fields(Projection) if field.name not in _OTHERS)
 
 
@@ -89,8 +83,6 @@ def chosen_engine(config: ProjectionConfig, manifold: Manifold) -> str:
     """The engine that will run on the manifold's device; "none" where there is nothing to search."""
     if not manifold.is_continuous:
         return "none"
-    if isinstance(manifold, Mixture):
-        return chosen_engine(config, manifold.parts[0])
     return choose_engine(_decoder(manifold), config, manifold.bank_features.device)
 
 
@@ -130,7 +122,7 @@ def project(
     in another order for another number of rows: so an answer depends on the sample and the seed alone.
 
     Args:
-        manifold: G; one that collapsed is refused. A mixture's components are searched one after the other.
+        manifold: G; one that collapsed is refused.
         z: features, on the manifold's device.
         config: starts, step rule, stopping rule, engine.
         seed: of the random starts.
@@ -138,9 +130,6 @@ def project(
     """
     manifold.require_usable()
     reporter = reporter or SilentReporter()
-    if isinstance(manifold, Mixture):
-        found_on = [project(part, z, config, seed=seed, reporter=reporter) for part in manifold.parts]
-        return nearest_component(found_on, manifold.component_names, config)
     parts = []
     with torch.no_grad(), one_thread(z.device), reporter.task("Projection", total=len(z)) as bar:
         size = _tile(manifold, config, z.device)
@@ -152,35 +141,6 @@ def project(
             parts.append(_project_rows(manifold, tile, size, config, seed))
             bar.advance(len(tile))
     return Projection.concatenate(parts)
-
-
-def nearest_component(parts: Sequence[Projection], names: tuple[str, ...], config: ProjectionConfig) -> Projection:
-    """For each sample the projection of the component that it is most similar to.
-
-    Args:
-        parts: the same samples, projected onto each component.
-        names: of the components.
-        config: whether all components' projections are kept for an average.
-    """
-    similarity = torch.stack([part.similarity_after for part in parts], dim=1).nan_to_num(nan=-1.0)
-    won = similarity.argmax(dim=1)
-    starts = max((part.start_names for part in parts), key=len)
-    parts = [_with_start_names(part, starts) for part in parts]
-    chosen: dict[str, Any] = {name: getattr(parts[0], name) for name in _TENSORS}
-    for index, part in enumerate(parts):
-        here = won == index
-        for name, others in chosen.items():
-            own = getattr(part, name)
-            chosen[name] = torch.where(here if own.ndim == 1 else here[:, None], own, others)
-    chosen["latents"] = torch.cat([chosen["latents"], won[:, None].to(chosen["latents"].dtype)], dim=1)
-    kept = torch.stack([part.features for part in parts], dim=1) if config.component == "average" else None
-    return replace(parts[0], **chosen, components=Components(names, won, similarity, kept))
-
-
-def _with_start_names(part: Projection, names: tuple[str, ...]) -> Projection:
-    """The same with its starts counted among `names`: a component of few known points has fewer of the nearest."""
-    places = torch.tensor([names.index(name) for name in part.start_names], device=part.start.device)
-    return replace(part, start=places[part.start], start_names=names)
 
 
 def _project_rows(manifold: Manifold, z: torch.Tensor, size: int, config: ProjectionConfig, seed: int) -> Projection:
