@@ -19,6 +19,7 @@ from homefold.features.network import Normalisation
 from homefold.features.views import View, fixed_views
 from homefold.manifold import ManifoldConfig, paper_manifold_config
 from homefold.projection.config import ProjectionConfig, projection_preset
+from homefold.removed_settings import without_removed_settings
 from homefold.style.config import EARLY, StyleConfig
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "list_presets",
     "preset_config",
     "replace_settings",
+    "saved_config",
 ]
 
 
@@ -238,6 +240,19 @@ def config_from_dict(kind: type[C], values: dict[str, Any], *, within: str = "")
         raise ConfigError(f"{kind.__name__} has no setting {', '.join(unknown)}.")
     before = f"{within}." if within else ""
     return kind(**{name: _read_value(hints[name], value, before + name) for name, value in values.items()})
+
+
+def saved_config(kind: type[C], values: dict[str, Any], origin: str, *, within: str = "") -> C:
+    """The configuration that this version or an earlier one wrote; a `ModelFileError` where its answers need a setting
+    that is gone.
+
+    Args:
+        kind: the dataclass.
+        values: plain JSON values.
+        origin: where they were found, as in "the model in photos-model".
+        within: the dotted name of the part that this is.
+    """
+    return config_from_dict(kind, without_removed_settings(kind, values, origin, within=within), within=within)
 
 
 def _read_value(hint: Any, value: Any, name: str) -> Any:

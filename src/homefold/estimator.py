@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from homefold.classifier import ClassifierConfig
-from homefold.config import config_from_dict, config_to_dict
+from homefold.config import config_to_dict, saved_config
 from homefold.data.splits import holdout_split
 from homefold.device import resolve_device
 from homefold.errors import ConfigError, DataError, ModelFileError
@@ -22,8 +22,11 @@ from homefold.manifold import ManifoldConfig, ManifoldKind
 from homefold.model_folder import read_model_folder, write_model_folder
 from homefold.predictions import Predictions
 from homefold.projection import Projection, ProjectionConfig
+from homefold.removed_settings import without_removed_parameters
 
 __all__ = ["ManifoldProjector"]
+
+C = TypeVar("C")
 
 
 def _plain(values: Any) -> Any:
@@ -231,17 +234,22 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
         tensors, description = read_model_folder(path)
         if description.get("kind") != "features":
             raise ModelFileError(f"{path} holds a model of images; load it with Homefold.load.")
+
+        def settings_of(kind: type[C], part: str) -> C:
+            return saved_config(kind, description["config"][part], f"the projector in {path}", within=part)
+
         try:
-            parameters = dict(description["parameters"], device=device)
+            known = cls._get_param_names()
+            parameters = dict(without_removed_parameters(description["parameters"], known), device=device)
             parameters["hidden"] = tuple(parameters["hidden"])
             model = cls(**parameters)
             model.classes_ = np.asarray(description["classes"])
             model.n_features_in_ = description["n_features_in"]
             model.model_ = FeatureModel.from_tensors(
                 tensors["home"],
-                manifold_config=config_from_dict(ManifoldConfig, description["config"]["manifold"]),
-                classifier_config=config_from_dict(ClassifierConfig, description["config"]["classifier"]),
-                projection=config_from_dict(ProjectionConfig, description["config"]["projection"]),
+                manifold_config=settings_of(ManifoldConfig, "manifold"),
+                classifier_config=settings_of(ClassifierConfig, "classifier"),
+                projection=settings_of(ProjectionConfig, "projection"),
                 normalise=model.normalise,
                 class_names=tuple(str(name) for name in model.classes_),
                 seed=model.random_state,

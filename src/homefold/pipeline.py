@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from homefold.config import HomefoldConfig, config_from_dict, config_to_dict, preset_config
+from homefold.config import HomefoldConfig, config_to_dict, preset_config, saved_config
 from homefold.data.arrays import dataset_from_arrays, images_from_array
 from homefold.data.dataset import DomainDataset
 from homefold.data.decoding import one_ahead
@@ -488,7 +488,7 @@ class Homefold:
         if description.get("kind") != "images":
             raise ModelFileError(f"{path} holds a projector of features; load it with ManifoldProjector.load.")
         try:
-            config = config_from_dict(HomefoldConfig, description["config"])
+            config = saved_config(HomefoldConfig, description["config"], f"the model in {path}")
             if config.features.backbone == _CUSTOM and backbone is None:
                 raise ConfigError(f"the model in {path} was fitted with a network of your own; pass it as backbone=.")
             model = cls(config, backbone=backbone, device=device, verbose=verbose, reporter=reporter)
