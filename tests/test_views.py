@@ -159,7 +159,7 @@ def test_predictions_are_of_the_mean_over_the_views_with_and_without_projection(
 def test_one_view_is_the_image_as_it_is(fitted, street):
     images = street.images[:6]
     assert np.array_equal(fitted.searched_features(images), fitted.features(images))
-    one = extract_views(fitted.net, images, CPU, space="feature", views=WHOLE)
+    one = extract_views(fitted.net, images, CPU, WHOLE)
     assert torch.equal(one, extract_features(fitted.net, images, CPU))
 
 
@@ -216,7 +216,6 @@ def test_a_loaded_model_sees_the_same_views(few_digits, quick_config, street, tm
     config = replace(
         quick_config,
         features=replace(quick_config.features, epochs=2, head="linear"),
-        manifold=replace(quick_config.manifold, space="backbone"),
         projection=replace(quick_config.projection, views=3),
     )
     model = Homefold(config, device="cpu").fit(few_digits, holdout="street")

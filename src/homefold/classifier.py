@@ -110,7 +110,6 @@ def fit_classifier(
     *,
     num_classes: int,
     reconstruct: Callable[[torch.Tensor], torch.Tensor] | None = None,
-    reconstruct_from: torch.Tensor | None = None,
     seed: int,
     device: torch.device | str = "cpu",
     reporter: ProgressReporter | None = None,
@@ -127,7 +126,6 @@ def fit_classifier(
         held_z, held_y: (m, d) features and (m,) labels of the same source domains.
         num_classes: number C of classes.
         reconstruct: feature -> its place on the manifold, (n, d) -> (n, d); needed to train on both.
-        reconstruct_from: (n, k) what `reconstruct` is given for each of `train_z`, where it is not that itself.
         seed: initialisation and order follow from it.
         device: where to train; the result stays there.
         reporter: is told of each epoch.
@@ -143,7 +141,7 @@ def fit_classifier(
     train_z, held_z = (z.detach().to(device, torch.float32) for z in (train_z, held_z))
     train_y, held_y = (y.to(device, torch.long) for y in (train_y, held_y))
     if config.train_on == "both":
-        train_z, train_y = _with_reconstructions(train_z, train_y, reconstruct, reconstruct_from)
+        train_z, train_y = _with_reconstructions(train_z, train_y, reconstruct)
     with isolated_seed(seed, "classifier", "initialisation"):
         model = Classifier(train_z.shape[1], num_classes, config.kind, config.hidden_dim)
     if initial is not None:
@@ -171,7 +169,6 @@ def _with_reconstructions(
     z: torch.Tensor,
     y: torch.Tensor,
     reconstruct: Callable[[torch.Tensor], torch.Tensor] | None,
-    given: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Features followed by their reconstructions, (2n, d), and labels for both, (2n,)."""
     if reconstruct is None:
@@ -179,7 +176,7 @@ def _with_reconstructions(
             "train_on is both, but there is no manifold that reconstructs features; "
             "set train_on to features, or use a manifold with an encoder."
         )
-    rebuilt = torch.cat([reconstruct(part) for part in (z if given is None else given).split(_CHUNK)])
+    rebuilt = torch.cat([reconstruct(part) for part in z.split(_CHUNK)])
     return torch.cat([z, rebuilt]), torch.cat([y, y])
 
 

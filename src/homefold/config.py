@@ -82,11 +82,6 @@ class HomefoldConfig:
         """Refuse settings that contradict each other; called when all of them are known."""
         self.views()
         self.features.require_consistent()
-        if self.manifold.space == "backbone" and self.features.head == "none":
-            raise ConfigError(
-                "manifold.space=backbone projects what f's head is given, and features.head=none has no head: there "
-                "both spaces are one; set manifold.space=feature, or another features.head."
-            )
 
 
 def _default() -> HomefoldConfig:

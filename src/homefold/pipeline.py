@@ -25,7 +25,6 @@ from homefold.evaluation.records import versions
 from homefold.feature_model import FeatureModel, fit_feature_model
 from homefold.features import FeatureNet, build_feature_net, train_features
 from homefold.features.extraction import extract_features, extract_views
-from homefold.features.network import FeatureSpace
 from homefold.features.style_variation import require_style_layers
 from homefold.files import plain_json, read_json, write_json
 from homefold.manifold import build_manifold
@@ -154,11 +153,10 @@ class Homefold:
         """
         self.config.require_consistent()
         net = self._build_net(self._size, pretrained=True)
-        searched_dim = net.backbone_dim if self._space == "backbone" else net.feature_dim
         # All complain before any image is decoded.
         require_style_layers(self.config.features, net.backbone)
         self._name_style_blocks(net)
-        build_manifold(self.config.manifold, searched_dim)
+        build_manifold(self.config.manifold, net.feature_dim)
         dataset = self._source_dataset(data, labels, domains, holdout, skip_bad)
         train, held_out = selection_split(dataset, self.config.features.held_out, self.config.seed)
         checkpoint = self._open_work_dir(work_dir, dataset) if work_dir is not None else None
@@ -202,10 +200,6 @@ class Homefold:
         config = self.config
         z = self._extract(net, dataset.images)
         y = torch.from_numpy(dataset.labels)
-        searched, pooled, head = z, None, self._head(net)
-        if head is not None:
-            searched = extract_features(net, dataset.images, self.device, space="backbone")
-            pooled = searched[train], searched[held_out]
         return fit_feature_model(
             z[train],
             y[train],
@@ -219,8 +213,6 @@ class Homefold:
             seed=config.seed,
             device=self.device,
             reporter=self.reporter,
-            pooled=pooled,
-            head=head,
         )
 
     def _name_style_blocks(self, net: FeatureNet) -> None:
@@ -289,14 +281,6 @@ class Homefold:
         return dataset
 
     @property
-    def _space(self) -> FeatureSpace:
-        return self.config.manifold.space
-
-    def _head(self, net: FeatureNet) -> nn.Module | None:
-        """What stands between the manifold and the classifier."""
-        return net.head if self._space == "backbone" else None
-
-    @property
     def _size(self) -> tuple[int, int]:
         side = self.config.preprocessing.image_size
         return side, side
@@ -346,7 +330,7 @@ class Homefold:
     def searched_features(
         self, data: ImageData, *, projection: ProjectionConfig | None = None, styled: bool = True
     ) -> np.ndarray:
-        """What `feature_model` takes: raw features `(n, d)` in the space of the manifold, the mean of all views.
+        """What `feature_model` takes: raw features `(n, d)`, the mean of all views.
 
         With the default settings they are `features`.
 
@@ -389,7 +373,7 @@ class Homefold:
         return self.predict(data, projected=projected).probabilities
 
     def project(self, data: ImageData, *, projection: ProjectionConfig | None = None) -> Projection:
-        """Where each image's feature comes home to on the source manifold, in the manifold's space."""
+        """Where each image's feature comes home to on the source manifold."""
         parts = [
             self.feature_model.project(self._searched(images, projection), projection)
             for images, _ in self._image_chunks(data)
@@ -448,7 +432,7 @@ class Homefold:
         views = self.config.views(projection)
         moved = styled and (projection or self.config.projection).styles
         net = self._styled if moved and self._styled is not None else self.net
-        return extract_views(net, images, self.device, space=self._space, views=views)
+        return extract_views(net, images, self.device, views)
 
     def save(self, path: Path | str) -> None:
         """Write the model as one folder, atomically."""
@@ -506,7 +490,6 @@ class Homefold:
                 seed=config.seed,
                 manifold_report=description["reports"]["manifold"],
                 device=model.device,
-                head=model._head(model._net),
             )
             model._domains = tuple(description["source_domains"])
             model._reports = description["reports"]

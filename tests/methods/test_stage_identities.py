@@ -70,9 +70,3 @@ def test_what_only_other_manifolds_follow_decides_nothing_about_nearest_neighbou
 
     assert manifold_id(changed("nearest")) == manifold_id(key(adapt, manifold__kind="nearest"))
     assert manifold_id(changed("vae")) != manifold_id(key(adapt))
-
-
-def test_the_space_of_nearest_neighbours_is_part_of_what_they_are():
-    plain = manifold_id(key(manifold__kind="nearest"))
-    assert manifold_id(key(manifold__kind="nearest", manifold__space="backbone")) != plain
-    assert manifold_id(key()) != plain

@@ -63,7 +63,7 @@ def test_features_that_are_kept_are_those_of_the_views_asked_for(task_for, few_d
     # Twice: the second time they come from the disk.
     for views in (*asked, *asked):
         kept, _ = stage.of(images, views=views)
-        assert torch.equal(kept, extract_views(stage.net, images.pixels, task.device, space="feature", views=views))
+        assert torch.equal(kept, extract_views(stage.net, images.pixels, task.device, views))
 
 
 @pytest.mark.parametrize(

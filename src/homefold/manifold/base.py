@@ -20,7 +20,6 @@ __all__ = [
     "ManifoldConfig",
     "ManifoldKind",
     "ManifoldReport",
-    "ManifoldSpace",
     "check_features",
     "constant_features_reason",
     "even_subset",
@@ -34,7 +33,6 @@ __all__ = [
 ]
 
 ManifoldKind = Literal["vae", "conv-vae", "gan", "nearest"]
-ManifoldSpace = Literal["feature", "backbone"]
 
 SLOPE = 0.2
 
@@ -48,9 +46,6 @@ class ManifoldConfig:
 
     kind: ManifoldKind = "vae"
     """An MLP VAE, the paper's small convolutional VAE, a GAN, or the nearest source feature (1-NN)."""
-    space: ManifoldSpace = "feature"
-    """Of what the manifold is, and so what is projected: feature (z) or backbone (the pooled output of f's backbone,
-    which after the projection goes through f's head; similarities are measured there too)."""
     latent_dim: int = 32
     """Dimensions of the latent u (1-NN ignores it: its latent is an index)."""
     hidden: tuple[int, ...] = (128, 128)
@@ -80,8 +75,6 @@ class ManifoldConfig:
         object.__setattr__(self, "hidden", tuple(self.hidden))
         if self.kind not in get_args(ManifoldKind):
             raise ConfigError(f"there is no manifold {self.kind!r}; choose one of {', '.join(get_args(ManifoldKind))}.")
-        if self.space not in get_args(ManifoldSpace):
-            raise ConfigError(f"space must be feature or backbone; got {self.space!r}.")
         if self.optimizer not in ("adamw", "sgd"):
             raise ConfigError(f"optimizer must be adamw or sgd; got {self.optimizer!r}.")
         if self.kind == "gan" and self.optimizer != "adamw":

@@ -105,7 +105,7 @@ def _manifold_config(config: HomefoldConfig, kind: str, preset: str) -> Manifold
     if kind == "nearest":
         return replace(given, kind="nearest")
     if preset == "paper":
-        return replace(paper_manifold_config("gan"), space=given.space)
+        return paper_manifold_config("gan")
     epochs = None if given.epochs is None else math.ceil(given.epochs * _GAN_EPOCHS_PER_VAE_EPOCH)
     return replace(given, kind="gan", optimizer="adamw", learning_rate=None, epochs=epochs)
 
@@ -139,11 +139,11 @@ class TrainedHome(TrainedMethod):
         return self._stages
 
     def answer(self, images: ImageSet) -> Answers:
-        z, seconds = self._seen.of(images, "feature" if self.model.head is None else "backbone", self._views)
+        z, seconds = self._seen.of(images, self._views)
         if self.method.manifold is None:
             began = time.perf_counter()
             predictions = self.model.predict(z, projected=False)
-            return Answers(predictions, seconds + time.perf_counter() - began, self.model.seen(z))
+            return Answers(predictions, seconds + time.perf_counter() - began, self.model.prepare(z))
         before, plain_seconds = self._unmoved(images, z)
         if not self.model.projection.answers_for_all:
             seconds += plain_seconds
@@ -155,8 +155,8 @@ class TrainedHome(TrainedMethod):
         return Answers(
             predictions,
             seconds,
-            self.model.seen(before),
-            self.model.seen_projected(found),
+            self.model.prepare(before),
+            found.features,
             self.model.predict(before, projected=False),
             self._curves(self.model.prepare(z)),
         )
@@ -165,19 +165,18 @@ class TrainedHome(TrainedMethod):
         """What `z` would be had no style been moved, and the seconds that another pass for it took."""
         if self._seen is self.features:
             return z, 0.0
-        return self.features.of(images, "feature" if self.model.head is None else "backbone", self._views)
+        return self.features.of(images, self._views)
 
     def _project(self, z: torch.Tensor) -> Projection:
         if not self.method.stop_offset:
             return self.model.project(z)
-        found = project_with_offset(
+        return project_with_offset(
             self.model.manifold,
             self.model.prepare(z),
             self.model.projection,
             seed=self.model.seed,
             offset=self.method.stop_offset,
         )
-        return self.model.at_own_length(found, z)
 
     def _curves(self, prepared: torch.Tensor) -> dict[str, np.ndarray]:
         """Loss against iteration for a few evenly spaced samples, from one random start."""

@@ -7,7 +7,6 @@ keeps the samples beside the source features.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -18,7 +17,6 @@ from homefold.data.splits import selection_split
 from homefold.device import one_thread
 from homefold.evaluation.stage_store import Stage, StageId, stage_id
 from homefold.feature_model import FeatureModel, calibration_features, reconstructor, to_sphere
-from homefold.features.network import FeatureSpace
 from homefold.manifold import (
     Manifold,
     ManifoldConfig,
@@ -46,23 +44,23 @@ class TrainingFeatures:
     held_out_labels: torch.Tensor
 
     @staticmethod
-    def of(task: TrainingTask, features: FeatureStage, space: FeatureSpace = "feature") -> TrainingFeatures:
+    def of(task: TrainingTask, features: FeatureStage) -> TrainingFeatures:
         """The source's, whether or not there are target samples to adapt to."""
         config, source = task.config, task.source
         train, held_out = selection_split(source, config.features.held_out, config.seed)
         labels = torch.from_numpy(source.labels).to(task.device)
-        z, rows, held = features.source(space), torch.from_numpy(train), torch.from_numpy(held_out)
+        z, rows, held = features.source(), torch.from_numpy(train), torch.from_numpy(held_out)
         prepare = to_sphere if config.normalise_features else torch.Tensor.float
         return TrainingFeatures(prepare(z[rows]), labels[rows], prepare(z[held]), labels[held])
 
     @staticmethod
-    def to_adapt_to(task: TrainingTask, features: FeatureStage, space: FeatureSpace = "feature") -> TrainingFeatures:
+    def to_adapt_to(task: TrainingTask, features: FeatureStage) -> TrainingFeatures:
         """The labelled target samples of few-shot adaptation; what is held out is the source's still."""
         assert task.adapt is not None
         prepare = to_sphere if task.config.normalise_features else torch.Tensor.float
         labels = torch.from_numpy(task.adapt.labels).to(task.device)
-        source = TrainingFeatures.of(task, features, space)
-        return replace(source, train=prepare(features.adapt(space)), train_labels=labels)
+        source = TrainingFeatures.of(task, features)
+        return replace(source, train=prepare(features.adapt()), train_labels=labels)
 
     def with_samples(self, samples: TrainingFeatures) -> TrainingFeatures:
         """These and the samples after them."""
@@ -91,7 +89,7 @@ def _tuning_classifier(config: ClassifierConfig) -> ClassifierConfig:
 
 def _decisive_manifold(config: ManifoldConfig) -> ManifoldConfig:
     """The settings with all at its default that decides nothing: 1-NN has features to keep and nothing to train."""
-    return ManifoldConfig(kind="nearest", space=config.space) if config.kind == "nearest" else config
+    return ManifoldConfig(kind="nearest") if config.kind == "nearest" else config
 
 
 def _decisive_search(config: ProjectionConfig) -> ProjectionConfig:
@@ -136,9 +134,9 @@ def manifold_stage(task: TrainingTask, features: FeatureStage) -> tuple[Manifold
         before, stages = manifold_stage(*_before_adaptation(task, features))
 
     def train(_: Any) -> dict[str, Any]:
-        given = TrainingFeatures.of(task, features, config.manifold.space)
+        given = TrainingFeatures.of(task, features)
         if before is not None:
-            samples = TrainingFeatures.to_adapt_to(task, features, config.manifold.space)
+            samples = TrainingFeatures.to_adapt_to(task, features)
             given = samples if before.is_continuous else given.with_samples(samples)
         with one_thread(task.device):
             manifold = fit_manifold(
@@ -206,8 +204,7 @@ def classifier_stage(
                 given.held_out,
                 given.held_out_labels,
                 num_classes=classes,
-                reconstruct=None if manifold is None else _reconstructor(task, features, manifold),
-                reconstruct_from=None if manifold is None else _reconstructed_from(task, features),
+                reconstruct=None if manifold is None else reconstructor(manifold, config.projection, config.seed),
                 seed=config.seed,
                 device=task.device,
                 reporter=task.reporter,
@@ -223,25 +220,6 @@ def classifier_stage(
     return classifier.to(task.device), (*stages, stage)
 
 
-def _reconstructor(
-    task: TrainingTask, features: FeatureStage, manifold: Manifold
-) -> Callable[[torch.Tensor], torch.Tensor]:
-    config = task.config
-    head = features.head if config.manifold.space == "backbone" else None
-    return reconstructor(manifold, config.projection, config.seed, head=head, normalise=config.normalise_features)
-
-
-def _reconstructed_from(task: TrainingTask, features: FeatureStage) -> torch.Tensor | None:
-    """The backbone's raw outputs for what the classifier is trained on; None where G is of z itself."""
-    config = task.config
-    if config.manifold.space == "feature":
-        return None
-    if task.adapt is not None:
-        return features.adapt("backbone")
-    train, _ = selection_split(task.source, config.features.held_out, config.seed)
-    return features.source("backbone")[torch.from_numpy(train)]
-
-
 def feature_model(
     task: TrainingTask, features: FeatureStage, *, projected: bool
 ) -> tuple[FeatureModel, tuple[Stage, ...]]:
@@ -253,8 +231,7 @@ def feature_model(
         projected: whether a manifold is needed; without one the nearest source feature stands in its place, unused.
     """
     config = task.config
-    space = config.manifold.space if projected else "feature"
-    given = TrainingFeatures.of(task, features, space)
+    given = TrainingFeatures.of(task, features)
     stages = list(features.stages)
     if projected:
         manifold, of_manifold = manifold_stage(task, features)
@@ -271,6 +248,5 @@ def feature_model(
         class_names=task.source.class_names,
         seed=config.seed,
         calibration=calibration_features(given.held_out),
-        head=features.head if space == "backbone" else None,
     )
     return model, tuple(stages)

@@ -14,7 +14,7 @@ from homefold.config import HomefoldConfig
 from homefold.data.splits import selection_split
 from homefold.evaluation.stage_store import Stage, StageId, stage_id
 from homefold.features.backbones import build_backbone
-from homefold.features.network import FeatureNet, FeatureSpace
+from homefold.features.network import FeatureNet
 from homefold.features.views import WHOLE, View
 from homefold.methods.base import TaskKey, TrainingTask
 from homefold.methods.feature_stage import FeatureStage, features_id
@@ -74,10 +74,8 @@ class StyledStage(FeatureStage):
         style = StyleModel.from_tensors(state["tensors"], config.style, state["reports"], config.seed)
         return styled_net(self._plain.net, style.to(self._task.device).eval().requires_grad_(False))
 
-    def _features(
-        self, name: str, pixels: np.ndarray, space: FeatureSpace, views: tuple[View, ...] = WHOLE
-    ) -> tuple[torch.Tensor, float]:
-        return super()._features(f"{name}-{self._styles.folder.name}", pixels, space, views)
+    def _features(self, name: str, pixels: np.ndarray, views: tuple[View, ...] = WHOLE) -> tuple[torch.Tensor, float]:
+        return super()._features(f"{name}-{self._styles.folder.name}", pixels, views)
 
 
 def styled_stage(task: TrainingTask, features: FeatureStage) -> FeatureStage:
