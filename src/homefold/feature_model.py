@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +26,7 @@ from homefold.projection import Projection, ProjectionConfig, project
 from homefold.projection.projector import preferred_tile
 from homefold.tiles import apply_in_tiles, steady_tile
 
-__all__ = ["FeatureModel", "calibration_features", "fit_feature_model", "reconstructor", "to_sphere"]
+__all__ = ["FeatureModel", "calibration_features", "fit_feature_model", "to_sphere"]
 
 _CALIBRATION_ROWS = 256
 _CALIBRATION_QUANTILE = 0.95
@@ -284,26 +283,12 @@ def fit_feature_model(
             held_out,
             held_out_labels,
             num_classes=len(class_names),
-            reconstruct=reconstructor(manifold, projection, seed),
             seed=seed,
             device=device,
             reporter=reporter,
         )
     calibration = calibration_features(held_out)
     return FeatureModel(manifold, classifier, projection, normalise, class_names, seed, calibration)
-
-
-def reconstructor(
-    manifold: Manifold, projection: ProjectionConfig, seed: int
-) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Brings prepared features `(n, d)` to the manifold: by its encoder, or by the search where it has none."""
-
-    def reconstruct(z: torch.Tensor) -> torch.Tensor:
-        if manifold.has_encoder or not manifold.is_continuous:
-            return manifold.decode(manifold.encode(z))
-        return project(manifold, z, projection, seed=seed).features
-
-    return reconstruct
 
 
 def calibration_features(held_out: torch.Tensor) -> torch.Tensor:

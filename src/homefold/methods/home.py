@@ -76,7 +76,7 @@ class HomeMethod(Method):
         config.views()  # complains of too many before any work
         config = with_style_blocks(config)
         if self.manifold is None:
-            return replace(config, classifier=replace(config.classifier, train_on="features"))
+            return config
         config.require_consistent()
         return replace(config, manifold=_manifold_config(config, self.manifold, preset))
 

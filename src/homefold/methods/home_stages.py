@@ -16,7 +16,7 @@ from homefold.classifier import Classifier, ClassifierConfig, build_classifier, 
 from homefold.data.splits import selection_split
 from homefold.device import one_thread
 from homefold.evaluation.stage_store import Stage, StageId, stage_id
-from homefold.feature_model import FeatureModel, calibration_features, reconstructor, to_sphere
+from homefold.feature_model import FeatureModel, calibration_features, to_sphere
 from homefold.manifold import (
     Manifold,
     ManifoldConfig,
@@ -26,7 +26,6 @@ from homefold.manifold import (
 )
 from homefold.methods.base import TaskKey, TrainingTask
 from homefold.methods.feature_stage import FeatureStage, features_id
-from homefold.projection import ProjectionConfig
 
 __all__ = ["TrainingFeatures", "classifier_id", "classifier_stage", "feature_model", "manifold_id", "manifold_stage"]
 
@@ -92,20 +91,6 @@ def _decisive_manifold(config: ManifoldConfig) -> ManifoldConfig:
     return ManifoldConfig(kind="nearest") if config.kind == "nearest" else config
 
 
-def _decisive_search(config: ProjectionConfig) -> ProjectionConfig:
-    """The settings with all at its default that does not decide where a search ends, but how fast or how rounded."""
-    plain = ProjectionConfig()
-    return replace(config.search, engine=plain.engine, precision=plain.precision, tile=plain.tile)
-
-
-_CAME_LATER = ("tints",)
-
-
-def _settings(config: ManifoldConfig | ProjectionConfig) -> dict[str, Any]:
-    """The settings as plain values; one that came later is left out where it is not used, so that stages are found."""
-    return {name: value for name, value in asdict(config).items() if value or name not in _CAME_LATER}
-
-
 def manifold_id(key: TaskKey) -> StageId:
     """Stage 2 on these features with these settings; the fine-tuned one where there are samples to adapt to."""
     config, manifold = key.config, _decisive_manifold(key.config.manifold)
@@ -113,13 +98,13 @@ def manifold_id(key: TaskKey) -> StageId:
     if key.adapt:
         depends = {
             "base": manifold_id(replace(key, adapt="")).digest,
-            "tuning": _settings(_tuning_manifold(manifold)),
+            "tuning": asdict(_tuning_manifold(manifold)),
         }
     return stage_id(
         "manifold",
         features=features_id(key).digest,
         normalise=config.normalise_features,
-        manifold=_settings(manifold),
+        manifold=asdict(manifold),
         seed=config.seed,
         **depends,
     )
@@ -162,17 +147,12 @@ def manifold_stage(task: TrainingTask, features: FeatureStage) -> tuple[Manifold
 
 
 def classifier_id(key: TaskKey) -> StageId:
-    """Stage 3 on these features with these settings; of the manifold only where it trains on its reconstructions."""
+    """Stage 3 on these features with these settings; the fine-tuned one where there are samples to adapt to."""
     config = key.config
     depends: dict[str, Any] = {}
     if key.adapt:
         tuning = asdict(_tuning_classifier(config.classifier))
         depends = {"base": classifier_id(replace(key, adapt="")).digest, "tuning": tuning}
-    if config.classifier.train_on == "both":
-        depends |= {"manifold": manifold_id(key).digest}
-        # Without an encoder the search makes the reconstructions, and so its settings are settings of the training.
-        search = {"projection": _settings(_decisive_search(config.projection))}
-        depends |= search if config.manifold.kind == "gan" else {}
     return stage_id(
         "classifier",
         features=features_id(key).digest,
@@ -183,19 +163,16 @@ def classifier_id(key: TaskKey) -> StageId:
     )
 
 
-def classifier_stage(
-    task: TrainingTask, features: FeatureStage, *, projected: bool
-) -> tuple[Classifier, tuple[Stage, ...]]:
+def classifier_stage(task: TrainingTask, features: FeatureStage) -> tuple[Classifier, tuple[Stage, ...]]:
     """The classifier of the task's features, trained if it was not before, and the stages it stands on."""
     config, classes = task.config, len(task.source.class_names)
     before: Classifier | None = None
     stages: tuple[Stage, ...] = ()
     if task.adapt is not None:
-        before, stages = classifier_stage(*_before_adaptation(task, features), projected=projected)
+        before, stages = classifier_stage(*_before_adaptation(task, features))
 
     def train(_: Any) -> dict[str, Any]:
         given = (TrainingFeatures.of if before is None else TrainingFeatures.to_adapt_to)(task, features)
-        manifold = manifold_stage(task, features)[0] if projected and config.classifier.train_on == "both" else None
         with one_thread(task.device):
             classifier = fit_classifier(
                 config.classifier if before is None else _tuning_classifier(config.classifier),
@@ -204,7 +181,6 @@ def classifier_stage(
                 given.held_out,
                 given.held_out_labels,
                 num_classes=classes,
-                reconstruct=None if manifold is None else reconstructor(manifold, config.projection, config.seed),
                 seed=config.seed,
                 device=task.device,
                 reporter=task.reporter,
@@ -238,7 +214,7 @@ def feature_model(
         stages += of_manifold
     else:
         manifold = build_manifold(ManifoldConfig(kind="nearest"), given.train.shape[1]).to(task.device)
-    classifier, of_classifier = classifier_stage(task, features, projected=projected)
+    classifier, of_classifier = classifier_stage(task, features)
     stages += of_classifier
     model = FeatureModel(
         manifold=manifold,
