@@ -4,8 +4,8 @@
 
 A method's name says what was changed from a preset, and presets change: the same method has other names before and
 after. Here runs belong together that have one kind of method and one configuration, with settings that did not exist
-yet at their defaults. A row has the name that was given last; mean ± standard deviation of the seeds, the mean over
-targets by those that all of them have, and the difference to a control on the seeds that both have.
+yet, or no longer do, at their defaults. A row has the name that was given last; mean ± standard deviation of the seeds,
+the mean over targets by those that all of them have, and the difference to a control on the seeds that both have.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from __future__ import annotations
 import argparse
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -22,9 +22,9 @@ from typing import Any
 import torch
 from measuring import print_table, surroundings, write_result
 
-from homefold.config import HomefoldConfig, config_from_dict
+from homefold.config import HomefoldConfig, config_to_dict
+from homefold.removed_settings import REMOVED_SETTINGS
 from homefold.report.runs import Run, read_runs
-from homefold.style.config import StyleConfig
 
 
 @dataclass
@@ -57,16 +57,34 @@ def kind_of(method: str) -> str:
     return re.sub(r":[^+]*", "", method)
 
 
-def settings_of(run: Run) -> HomefoldConfig:
+def flat(settings: Mapping[str, Any], within: str = "") -> dict[str, Any]:
+    """Settings by dotted name, lists as tuples.
+
+    >>> flat({"seed": 0, "features": {"milestones": [0.5]}})
+    {'seed': 0, 'features.milestones': (0.5,)}
+    """
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{within}{name}.")
+        else:
+            found[within + name] = tuple(value) if isinstance(value, list) else value
+    return found
+
+
+DEFAULTS = {**REMOVED_SETTINGS, **flat(config_to_dict(HomefoldConfig()))}
+
+
+def settings_of(run: Run) -> frozenset[tuple[str, Any]]:
     """The configuration, but for the seed and for how styles would be moved where none are."""
-    config = config_from_dict(HomefoldConfig, run.config)
-    style = config.style if config.style.blocks else StyleConfig()
-    return replace(config, seed=0, style=style)
+    settings = {**DEFAULTS, **flat(run.config), "seed": 0}
+    moved = bool(settings["style.blocks"])
+    return frozenset(item for item in settings.items() if moved or not item[0].startswith("style."))
 
 
 def rows_of(runs: Iterable[Run]) -> list[Row]:
     """One for each kind of method and configuration, in the order of their last names."""
-    found: dict[tuple[str, str, HomefoldConfig], Row] = {}
+    found: dict[tuple[str, str, frozenset[tuple[str, Any]]], Row] = {}
     for run in runs:
         if run.accuracy is None:
             continue
