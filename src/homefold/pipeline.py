@@ -176,7 +176,7 @@ class Homefold:
             )
             net = trained.net.requires_grad_(False)
             model = self._fit_feature_model(net, dataset, train, held_out)
-            style = self._fit_style(net, dataset, train, held_out)
+            style = self._fit_style(net, dataset, train)
         self._net, self._model, self._domains = net, model, dataset.domain_names
         self._set_style(style)
         self._reports = {
@@ -189,8 +189,6 @@ class Homefold:
             "manifold": model.manifold.report.as_dict(),
             "classifier": {"held_out_accuracy": model.classifier.held_out_accuracy},
         }
-        if style is not None:
-            self._reports["style"] = style.reports()
         return self
 
     def _fit_feature_model(
@@ -226,23 +224,11 @@ class Homefold:
         style_modules(net.backbone, style.blocks)
         self.config = replace(self.config, style=style)
 
-    def _fit_style(
-        self, net: FeatureNet, dataset: DomainDataset, train: np.ndarray, held_out: np.ndarray
-    ) -> StyleModel | None:
+    def _fit_style(self, net: FeatureNet, dataset: DomainDataset, train: np.ndarray) -> StyleModel | None:
         """The source styles, where the settings ask for them."""
         if not self.config.style.blocks:
             return None
-        return fit_style(
-            self.config.style,
-            net,
-            dataset.images,
-            train,
-            held_out,
-            domains=dataset.domains,
-            seed=self.config.seed,
-            device=self.device,
-            reporter=self.reporter,
-        )
+        return fit_style(self.config.style, net, dataset.images, train, domains=dataset.domains, device=self.device)
 
     def _set_style(self, style: StyleModel | None) -> None:
         """Keep the source styles, and the network in which an image's style is brought to them."""
@@ -494,9 +480,7 @@ class Homefold:
             model._domains = tuple(description["source_domains"])
             model._reports = description["reports"]
             if config.style.blocks:
-                style = StyleModel.from_tensors(
-                    tensors["style"], config.style, description["reports"]["style"], config.seed
-                )
+                style = StyleModel.from_tensors(tensors["style"], config.style)
                 model._set_style(style.to(model.device).eval().requires_grad_(False))
         except (KeyError, TypeError, RuntimeError) as error:
             raise ModelFileError(f"the model in {path} cannot be rebuilt: {error}") from None
