@@ -49,7 +49,7 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
         classifier: `linear`, or `hidden` for one hidden layer.
         classifier_epochs: passes over the features.
         normalise: scale features to the sphere first: similarity is cosine.
-        encoder_start, random_starts, nearest_starts, step, rate, steps, stop, prior: see `ProjectionConfig`.
+        encoder_start, random_starts, nearest_starts, step, rate, steps, stop: see `ProjectionConfig`.
         held_out: share of the features set aside for selection and calibration.
         random_state: seed of everything random.
         device: `auto`, `cpu`, `cuda` or `mps`.
@@ -91,7 +91,6 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
         held_out: float = 0.1,
         random_state: int = 0,
         device: str = "auto",
-        prior: float = 0.0,
     ) -> None:
         self.manifold = manifold
         self.latent_dim = latent_dim
@@ -111,7 +110,6 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.held_out = held_out
         self.random_state = random_state
         self.device = device
-        self.prior = prior
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -136,7 +134,6 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
                 rate=self.rate,
                 steps=self.steps,
                 stop=self.stop,
-                prior=self.prior,
             ),
         )
 

@@ -44,7 +44,7 @@ def compiled_bytes(widths: tuple[int, ...], config: ProjectionConfig) -> int:
     pointers = {name: "*fp32" for name in kernel._search.arg_names if name.endswith("_ptr")}
     pointers |= {"w1_ptr": "*bf16", "w2_ptr": "*bf16", "gram_ptr": "*bf16", "steps_ptr": "*i32"}
     numbers = dict.fromkeys(("rows", "starts", "steps", "patience"), "i32")
-    numbers |= dict.fromkeys(("rate", "momentum", "tolerance", "slope", "pull"), "fp32")
+    numbers |= dict.fromkeys(("rate", "momentum", "tolerance", "slope"), "fp32")
     k, *hidden = (side(width) for width in widths)
     tile = tile_for(config)
     constants = {
@@ -57,7 +57,6 @@ def compiled_bytes(widths: tuple[int, ...], config: ProjectionConfig) -> int:
         "STEP": kernel._STEP_RULES[config.step],
         "STOP": kernel._STOPPING_RULES[config.stop],
         "PARTS": kernel._PARTS[config.resolved_precision],
-        "PRIOR": config.prior > 0,
     }
     signature = pointers | numbers | dict.fromkeys(constants, "constexpr")
     source = triton.compiler.ASTSource(fn=kernel._search, signature=signature, constexprs=constants)
@@ -70,10 +69,10 @@ def compiled_bytes(widths: tuple[int, ...], config: ProjectionConfig) -> int:
 @pytest.mark.parametrize(("widths", "precision"), [((32, 128, 128), "high"), ((60, 250, 120), "medium")])
 def test_what_is_said_to_fit_does(widths, precision):
     found = {}
-    for stop, prior in product(("fixed", "plateau", "elbow"), (0.0, 0.1)):
-        config = ProjectionConfig(stop=stop, precision=precision, prior=prior)
+    for stop in ("fixed", "plateau", "elbow"):
+        config = ProjectionConfig(stop=stop, precision=precision)
         needed = compiled_bytes(widths, config)
-        found[stop, prior] = needed
+        found[stop] = needed
         for chip in (HOPPER, ADA):
             assert needed <= chip or why_not_on_chip(mlp(*widths, 256), config, chip)
     assert max(found.values()) <= HOPPER

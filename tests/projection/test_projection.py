@@ -128,31 +128,7 @@ def test_similarities_are_those_of_start_and_end(manifold, features):
     assert (found.similarity_after > found.similarity_before).all()
 
 
-def test_a_latent_prior_trades_similarity_for_a_shorter_latent_and_similarities_stay_cosines(manifold, features):
-    torch.manual_seed(2)
-    z = features[:20] + 0.8 * torch.randn(20, 24)
-    config = ProjectionConfig(encoder_start=False, random_starts=2, steps=200)
-    plain, pulled = project(manifold, z, config), project(manifold, z, replace(config, prior=0.2))
-    lengths = [found.latents.square().sum(1).mean() for found in (plain, pulled)]
-    assert lengths[1] < 0.8 * lengths[0]
-    assert pulled.similarity_after.mean() < plain.similarity_after.mean()
-    begun = starting_latents(config, manifold, z, seed=0)[torch.arange(20), pulled.start]
-    torch.testing.assert_close(pulled.similarity_before, 1 - cosine_distance(manifold.decode(begun), z))
-    torch.testing.assert_close(pulled.similarity_after, 1 - cosine_distance(pulled.features, z))
-
-
-@pytest.mark.parametrize("stop", ["fixed", "plateau"])
-def test_engines_agree_with_a_latent_prior(manifold, features, stop):
-    config = ProjectionConfig(random_starts=2, steps=25, stop=stop, patience=3, tolerance=1.3e-3, prior=0.1)
-    one, all_at_once = (
-        project(manifold, features[:7], replace(config, engine=engine), seed=3) for engine in ("reference", "batched")
-    )
-    assert one.start.tolist() == all_at_once.start.tolist()
-    for name in ("features", "similarity_before", "similarity_after"):
-        torch.testing.assert_close(getattr(one, name), getattr(all_at_once, name), atol=1e-3, rtol=1e-3)
-
-
-@pytest.mark.parametrize("config", [*EVERY, replace(EVERY[0], prior=0.1), replace(EVERY[4], prior=0.1)])
+@pytest.mark.parametrize("config", EVERY)
 def test_an_answer_depends_on_its_sample_and_the_seed_alone(manifold, features, config):
     z = features[:64]
     together = project(manifold, z, config, seed=5)
@@ -251,8 +227,6 @@ def test_no_features_give_no_answers(manifold, features):
         ({"momentum": 1.0}, "momentum"),
         ({"steps": -1}, "steps must not be negative"),
         ({"patience": 0}, "patience"),
-        ({"prior": -0.1}, "prior must be zero"),
-        ({"prior": float("inf")}, "prior must be zero"),
     ],
 )
 def test_settings_that_cannot_work_get_a_sentence(settings, words):

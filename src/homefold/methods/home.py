@@ -185,7 +185,7 @@ class TrainedHome(TrainedMethod):
             return {}
         if search.stop != "elbow" or search.starts != 1:
             # The default search begins almost at its end, where no elbow is to be seen.
-            search = replace(projection_preset("authors"), prior=search.prior)
+            search = projection_preset("authors")
         search = replace(search, steps=max(search.window + 2, min(search.steps, _CURVE_STEPS)))
         samples = np.unique(np.linspace(0, len(prepared) - 1, _CURVES).astype(np.int64))
         z = prepared[torch.from_numpy(samples).to(prepared.device)]
@@ -221,7 +221,7 @@ def _losses(manifold: Manifold, z: torch.Tensor, search: ProjectionConfig, seed:
         rule = search.step_rule()
         rule.reset(u)
         for _ in range(search.steps):
-            loss, gradient = loss_and_gradient(manifold.decode, u, z, search.prior)
+            loss, gradient = loss_and_gradient(manifold.decode, u, z)
             u = rule.step(u, gradient)
             losses.append(loss)
     return torch.stack(losses)

@@ -56,7 +56,7 @@ def _walk(
         rule.reset(u)
         chosen = u.clone()
         for step in range(1, int(wanted.max()) + 1):
-            _, gradient = loss_and_gradient(manifold.decode, u, z, config.prior)
+            _, gradient = loss_and_gradient(manifold.decode, u, z)
             u = rule.step(u, gradient)
             chosen = torch.where((wanted == step)[:, None], u, chosen)
     return chosen

@@ -41,9 +41,6 @@ class ProjectionConfig:
     """Steps without improvement that make a plateau."""
     tolerance: float = 1e-4
     """Least fall of the loss that counts as improvement."""
-    prior: float = 0.0
-    """Weight of a latent prior: the search minimises 1 − cos(z, G(u)) + prior · |u|² / (2 · latent_dim), so that a
-    latent far from N(0, I) must be worth it; 0 looks at the cosine alone."""
     engine: Literal["auto", "reference", "batched", "compiled", "fused"] = "auto"
     """What runs the search: reference (one sample and one start at a time, everything stored), batched (all at once),
     compiled (CUDA graphs), fused (one CUDA kernel for the whole search); auto takes the fastest that can run."""
@@ -80,10 +77,6 @@ class ProjectionConfig:
                 raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
         if not self.rate > 0:
             raise ConfigError(f"rate must be positive; got {self.rate}.")
-        if not 0 <= self.prior < math.inf:
-            raise ConfigError(
-                f"prior must be zero (no latent prior) or a positive number, such as 0.01; got {self.prior}."
-            )
         if not 0 <= self.momentum < 1:
             raise ConfigError(f"momentum must be in [0, 1); got {self.momentum}.")
         if self.starts == 0:

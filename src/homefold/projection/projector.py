@@ -100,11 +100,11 @@ def _tile(manifold: Manifold, config: ProjectionConfig, device: torch.device) ->
             return manifold.encode(z)
         starts = starting_latents(config, manifold, z, seed=0)
         n, s, k = starts.shape
-        loss, gradient = gradient_function(_decoder(manifold), z, s, config.prior)(starts.reshape(n * s, k))
+        loss, gradient = gradient_function(_decoder(manifold), z, s)(starts.reshape(n * s, k))
         parts = (starts, loss.view(n, s, 1), gradient.view(n, s, k))
         return torch.cat([torch.cat(parts, dim=2).flatten(1), manifold.decode(starts[:, 0].contiguous())], dim=1)
 
-    key = (config.encoder_start, config.random_starts, config.nearest_starts, config.prior)
+    key = (config.encoder_start, config.random_starts, config.nearest_starts)
     return steady_tile(manifold, key, one_step, (manifold.feature_dim,), preferred_tile(config, device), device)
 
 
@@ -180,7 +180,7 @@ def _project_tile(manifold: Manifold, z: torch.Tensor, filled: int, config: Proj
     starts = starting_latents(config, manifold, z, seed)
     engine = chosen_engine(config, manifold)
     found = _search(engine, _decoder(manifold), z, starts, filled, config)
-    return _answer(manifold, z, starts, found, config, engine)
+    return _answer(manifold, z, found, config, engine)
 
 
 def _stream(manifold: Manifold, z: torch.Tensor, size: int, config: ProjectionConfig, seed: int) -> Projection:
@@ -193,33 +193,21 @@ def _stream(manifold: Manifold, z: torch.Tensor, size: int, config: ProjectionCo
     for first in range(0, len(z), size):
         part = found.slice(first, first + size)
         tile = z[first : first + size]
-        begun = fill_tile(starts[first : first + size], size)
-        answer = _answer(manifold, fill_tile(tile, size), begun, part.filled(size), config, "batched")
+        answer = _answer(manifold, fill_tile(tile, size), part.filled(size), config, "batched")
         parts.append(_first(answer, len(tile)))
     return Projection.concatenate(parts)
 
 
-def _answer(
-    manifold: Manifold,
-    z: torch.Tensor,
-    starts: torch.Tensor,
-    found: Search,
-    config: ProjectionConfig,
-    engine: str,
-) -> Projection:
-    """The best of each sample's searches, which began at `starts: (n, s, k)`, and where it led."""
+def _answer(manifold: Manifold, z: torch.Tensor, found: Search, config: ProjectionConfig, engine: str) -> Projection:
+    """The best of each sample's searches, and where it led."""
     won = found.after.nan_to_num(nan=torch.inf).argmin(dim=1)
     pick = torch.arange(len(z), device=z.device)
     latents = found.latents[pick, won]
     features = manifold.decode(latents)
-    before = found.before[pick, won]
-    if config.prior:
-        # What was recorded is the whole objective, and a similarity is the cosine alone.
-        before = cosine_distance(manifold.decode(starts[pick, won]), z)
     return Projection(
         features=features,
         latents=latents,
-        similarity_before=1 - before,
+        similarity_before=1 - found.before[pick, won],
         similarity_after=1 - cosine_distance(features, z),
         iterations=found.steps[pick, won],
         start=won,

@@ -22,8 +22,8 @@ class Search:
     Args:
         latents: u* `(n, s, k)`.
         steps: `(n, s)` from the start to u*.
-        before: `(n, s)` the loss at the start: L_S, and the latent prior where there is one.
-        after: `(n, s)` the loss at u*.
+        before: `(n, s)` L_S at the start.
+        after: `(n, s)` L_S at u*.
     """
 
     latents: torch.Tensor

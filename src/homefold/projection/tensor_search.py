@@ -16,7 +16,7 @@ from torch import nn
 
 from homefold.projection.config import ProjectionConfig
 from homefold.projection.mlp import MLPDecoder, mlp_decoder, mlp_loss_and_gradient
-from homefold.projection.objective import Measure, cosine_distance, with_latent_prior
+from homefold.projection.objective import Measure, cosine_distance
 from homefold.projection.search import Decoder
 
 __all__ = ["TensorSearch", "running"]
@@ -143,12 +143,11 @@ class TensorSearch:
         self.decoder: MLPDecoder | None = mlp_decoder(decode)
         zeros = partial(torch.zeros, dtype=like.dtype, device=like.device)
         if self.decoder is not None:
-            measure: Measure = partial(mlp_loss_and_gradient, self.decoder)
+            self.measure: Measure = partial(mlp_loss_and_gradient, self.decoder)
             self.targets: tuple[torch.Tensor, ...] = (zeros(rows, self.decoder.widths[-1]), zeros(rows))
         else:
-            measure = _autograd_measure(decode)
+            self.measure = _autograd_measure(decode)
             self.targets = (zeros(rows, feature_dim),)
-        self.measure = with_latent_prior(measure, config.prior)
         self.advance: Callable[[State, tuple[torch.Tensor, ...]], State] = partial(_advance, self.measure, config)
         if compile and self.decoder is not None:
             self.advance = torch.compile(self.advance, dynamic=False)

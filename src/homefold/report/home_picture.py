@@ -54,7 +54,7 @@ def draw_homecoming(
         search: the search whose loss curve is drawn; by default 200 of the authors' normalised steps from a random
             start, since the default search starts almost at its end.
     """
-    search = search or replace(projection_preset("authors"), steps=200, prior=model.projection.prior)
+    search = search or replace(projection_preset("authors"), steps=200)
     rows = torch.as_tensor(chosen)
     given = target_features[rows] if searched is None else searched[rows]
     z = model.prepare(given)
