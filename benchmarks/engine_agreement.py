@@ -44,7 +44,6 @@ def searches() -> dict[str, ProjectionConfig]:
         "authors": ProjectionConfig(
             encoder_start=False, random_starts=1, step="normalised", rate=0.01, steps=300, stop="elbow"
         ),
-        "plateau": ProjectionConfig(steps=200, stop="plateau"),
     }
 
 

@@ -87,7 +87,7 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
         step: Literal["gradient", "normalised", "adam"] = "adam",
         rate: float = 0.05,
         steps: int = 50,
-        stop: Literal["elbow", "plateau", "fixed"] = "fixed",
+        stop: Literal["elbow", "fixed"] = "fixed",
         held_out: float = 0.1,
         random_state: int = 0,
         device: str = "auto",

@@ -14,11 +14,7 @@ from homefold.projection.engines import ENGINES, reference
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
-RULES = [
-    {"step": step, "stop": stop}
-    for step in ("gradient", "normalised", "adam")
-    for stop in ("fixed", "elbow", "plateau")
-]
+RULES = [{"step": step, "stop": stop} for step in ("gradient", "normalised", "adam") for stop in ("fixed", "elbow")]
 
 
 def _search(engine: str, precision: str, rules: dict[str, Any], n: int = 40, s: int = 3, steps: int = 12):
@@ -27,7 +23,7 @@ def _search(engine: str, precision: str, rules: dict[str, Any], n: int = 40, s: 
     targets, starts = torch.randn(n, 256, device="cuda"), torch.randn(n, s, 32, device="cuda")
     # Long plain steps, so that the curves bend where no rounding moves the bend.
     rate = 50.0 if rules["step"] == "gradient" else 0.05
-    config = ProjectionConfig(steps=steps, rate=rate, patience=3, tolerance=1e-3, precision=precision, **rules)
+    config = ProjectionConfig(steps=steps, rate=rate, precision=precision, **rules)
     with torch.no_grad():
         found = ENGINES[engine](decode, targets, starts, config)
     return found, (decode, targets, starts, config)
@@ -48,10 +44,9 @@ def test_engines_follow_a_double_precision_reference_over_the_first_steps(engine
     torch.testing.assert_close(found.latents[same].double(), expected.latents[same], atol=tolerance, rtol=tolerance)
 
 
-@pytest.mark.parametrize("stop", ["fixed", "plateau"])
-def test_bfloat16_ends_nearly_where_float64_does(stop):
+def test_bfloat16_ends_nearly_where_float64_does():
     found, (decode, targets, starts, config) = _search(
-        "fused", "medium", {"step": "adam", "stop": stop}, n=8, steps=100
+        "fused", "medium", {"step": "adam", "stop": "fixed"}, n=8, steps=100
     )
     expected = reference(decode.double(), targets.double(), starts.double(), config)
     assert (found.after.double() - expected.after).abs().mean() < 5e-3

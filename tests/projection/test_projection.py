@@ -38,15 +38,14 @@ EVERY = [
         ((True, 0, 0), "adam", 0.05, "fixed"),
         ((False, 3, 0), "gradient", 0.1, "elbow"),
         ((True, 1, 2), "normalised", 0.02, "elbow"),
-        ((False, 0, 2), "adam", 0.1, "plateau"),
-        ((True, 2, 1), "normalised", 0.05, "plateau"),
+        ((False, 0, 2), "adam", 0.1, "elbow"),
+        ((True, 2, 1), "normalised", 0.05, "fixed"),
     ]
 ]
 
 
 @pytest.mark.parametrize("config", EVERY)
 def test_engines_agree(manifold, features, config):
-    config = replace(config, patience=3, tolerance=1.3e-3)
     one = project(manifold, features[:7], replace(config, engine="reference"), seed=3)
     all_at_once = project(manifold, features[:7], replace(config, engine="batched"), seed=3)
     torch.testing.assert_close(one.features, all_at_once.features, atol=1e-3, rtol=1e-3)
@@ -60,14 +59,14 @@ def test_engines_agree(manifold, features, config):
     n=st.integers(1, 4),
     s=st.integers(1, 3),
     step=st.sampled_from(["gradient", "normalised", "adam"]),
-    stop=st.sampled_from(["elbow", "plateau", "fixed"]),
+    stop=st.sampled_from(["elbow", "fixed"]),
     seed=st.integers(0, 1000),
 )
 def test_engines_agree_in_double_precision_on_random_decoders(d, k, n, s, step, stop, seed):
     torch.manual_seed(seed)
     decode = torch.nn.Sequential(torch.nn.Linear(k, 7), torch.nn.Tanh(), torch.nn.Linear(7, d)).double()
     targets, starts = torch.randn(n, d).double(), torch.randn(n, s, k).double()
-    config = ProjectionConfig(step=step, stop=stop, steps=12, rate=0.05, patience=3)
+    config = ProjectionConfig(step=step, stop=stop, steps=12, rate=0.05)
     expected, found = reference(decode, targets, starts, config), batched(decode, targets, starts, config)
     torch.testing.assert_close(found.latents, expected.latents)
     torch.testing.assert_close(found.before, expected.before)
@@ -226,7 +225,8 @@ def test_no_features_give_no_answers(manifold, features):
         ({"rate": 0.0}, "rate must be positive"),
         ({"momentum": 1.0}, "momentum"),
         ({"steps": -1}, "steps must not be negative"),
-        ({"patience": 0}, "patience"),
+        ({"tile": -1}, "tile must not be negative"),
+        ({"stop": "plateau"}, "stop must be one of elbow, fixed"),
     ],
 )
 def test_settings_that_cannot_work_get_a_sentence(settings, words):

@@ -10,7 +10,7 @@ from homefold.choices import require_choices
 from homefold.errors import ConfigError
 from homefold.features.views import MOST_TEXTURES, MOST_TINTS, MOST_VIEWS
 from homefold.projection.steps import Adam, Gradient, Normalised, StepRule
-from homefold.projection.stopping import Elbow, Fixed, Plateau, StoppingRule
+from homefold.projection.stopping import Elbow, Fixed, StoppingRule
 
 __all__ = ["ProjectionConfig", "projection_preset"]
 
@@ -33,14 +33,10 @@ class ProjectionConfig:
     """Momentum of the normalised rule."""
     steps: int = 50
     """Steps at most (M)."""
-    stop: Literal["elbow", "plateau", "fixed"] = "fixed"
-    """Stopping rule: elbow (sharpest bend of the smoothed loss curve), plateau, or fixed (after all steps)."""
+    stop: Literal["elbow", "fixed"] = "fixed"
+    """Stopping rule: elbow (sharpest bend of the smoothed loss curve) or fixed (after all steps)."""
     window: int = 5
     """Losses that are averaged before the elbow is looked for; odd."""
-    patience: int = 20
-    """Steps without improvement that make a plateau."""
-    tolerance: float = 1e-4
-    """Least fall of the loss that counts as improvement."""
     engine: Literal["auto", "reference", "batched", "compiled", "fused"] = "auto"
     """What runs the search: reference (one sample and one start at a time, everything stored), batched (all at once),
     compiled (CUDA graphs), fused (one CUDA kernel for the whole search); auto takes the fastest that can run."""
@@ -103,8 +99,8 @@ class ProjectionConfig:
             )
         if not 0 <= self.blend <= 1:
             raise ConfigError(f"blend is the projection's share in the answer, 0 to 1; got {self.blend}.")
-        if self.patience < 1 or self.tile < 0:
-            raise ConfigError(f"patience must be positive and tile not negative; got {self.patience} and {self.tile}.")
+        if self.tile < 0:
+            raise ConfigError(f"tile must not be negative; got {self.tile}.")
 
     @property
     def search(self) -> ProjectionConfig:
@@ -141,11 +137,7 @@ class ProjectionConfig:
 
     def stopping_rule(self) -> StoppingRule:
         """A fresh stopping rule."""
-        if self.stop == "elbow":
-            return Elbow(self.window)
-        if self.stop == "plateau":
-            return Plateau(self.patience, self.tolerance)
-        return Fixed()
+        return Elbow(self.window) if self.stop == "elbow" else Fixed()
 
 
 _PRESETS = {

@@ -67,10 +67,8 @@ def batched(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config
         loss, gradient = measure(u)
         before = loss if before is None else before
         after = step_rule.step(u, gradient)
-        stopping_rule.update(step, loss, u, after)
+        stopping_rule.update(step, loss, after)
         u = after
-        if stopping_rule.finished():
-            break
     chosen, steps = stopping_rule.result()
     after, _ = measure(chosen)
     before = after if before is None else before
@@ -126,17 +124,7 @@ def _steps_to_answer(losses: torch.Tensor, config: ProjectionConfig) -> int:
     """How many steps of a stored search lead to u*: the stopping rules once more, by looking back."""
     if config.stop == "fixed":
         return len(losses)
-    if config.stop == "elbow":
-        return int(elbow_index(losses[:, None], config.window)) + 1
-    lowest, mark, since = 0, float("inf"), 0
-    for i, loss in enumerate(losses.tolist()):
-        if loss < losses[lowest]:
-            lowest = i
-        since = 0 if loss < mark - config.tolerance else since + 1
-        mark = loss if since == 0 else mark
-        if since >= config.patience:
-            break
-    return lowest
+    return int(elbow_index(losses[:, None], config.window)) + 1
 
 
 ENGINES: dict[str, Engine] = {"reference": reference, "batched": batched, "compiled": compiled, "fused": fused}

@@ -18,8 +18,7 @@ from homefold.projection.objective import cosine_distance
 from homefold.projection.recorded import RowTensors, recorded_rows
 from homefold.projection.search import Decoder, Search
 from homefold.projection.starts import start_names, starting_latents
-from homefold.projection.streamed import streamed
-from homefold.tiles import apply_in_tiles, fill_tile, steady_tile
+from homefold.tiles import fill_tile, steady_tile
 
 __all__ = ["Projection", "chosen_engine", "preferred_tile", "project"]
 
@@ -133,10 +132,6 @@ def project(
     parts = []
     with torch.no_grad(), one_thread(z.device), reporter.task("Projection", total=len(z)) as bar:
         size = _tile(manifold, config, z.device)
-        if len(z) and config.steps and config.stop == "plateau" and chosen_engine(config, manifold) == "batched":
-            found = _stream(manifold, z, size, config, seed)
-            bar.advance(len(z))
-            return found
         for tile in z.split(size) if len(z) else (z,):
             parts.append(_project_rows(manifold, tile, size, config, seed))
             bar.advance(len(tile))
@@ -181,21 +176,6 @@ def _project_tile(manifold: Manifold, z: torch.Tensor, filled: int, config: Proj
     engine = chosen_engine(config, manifold)
     found = _search(engine, _decoder(manifold), z, starts, filled, config)
     return _answer(manifold, z, found, config, engine)
-
-
-def _stream(manifold: Manifold, z: torch.Tensor, size: int, config: ProjectionConfig, seed: int) -> Projection:
-    """The search for all samples together, since those that finish early make room for others."""
-    shape = (len(start_names(config, manifold)), manifold.latent_dim)
-    flat = apply_in_tiles(lambda tile: starting_latents(config, manifold, tile, seed).flatten(1), z, size)
-    starts = flat.view(len(z), *shape)
-    found = streamed(_decoder(manifold), z, starts, config, size)
-    parts = []
-    for first in range(0, len(z), size):
-        part = found.slice(first, first + size)
-        tile = z[first : first + size]
-        answer = _answer(manifold, fill_tile(tile, size), part.filled(size), config, "batched")
-        parts.append(_first(answer, len(tile)))
-    return Projection.concatenate(parts)
 
 
 def _answer(manifold: Manifold, z: torch.Tensor, found: Search, config: ProjectionConfig, engine: str) -> Projection:

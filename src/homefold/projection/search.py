@@ -35,10 +35,6 @@ class Search:
         """The same with its last sample repeated until there are `size`."""
         return Search(*(fill_tile(x, size) for x in (self.latents, self.steps, self.before, self.after)))
 
-    def slice(self, first: int, end: int) -> Search:
-        """The samples from `first` up to `end`."""
-        return Search(*(x[first:end] for x in (self.latents, self.steps, self.before, self.after)))
-
     def with_winner(self, start: torch.Tensor, later: Search) -> Search:
         """The same, with one start of each sample searched further.
 
