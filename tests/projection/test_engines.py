@@ -178,20 +178,3 @@ def test_no_step_at_all_still_measures_where_it_is():
     found, expected = (project(manifold, z[:7], replace(config, engine=engine)) for engine in ("batched", "reference"))
     assert found.start.tolist() == expected.start.tolist()
     torch.testing.assert_close(found.similarity_after, expected.similarity_after)
-
-
-def test_in_a_race_only_the_best_start_runs_to_the_end(manifold):
-    torch.manual_seed(4)
-    z = torch.randn(6, 24)
-    config = ProjectionConfig(encoder_start=False, random_starts=4, steps=30, race=10)
-    found = project(manifold, z, config, seed=1)
-    first = project(manifold, z, replace(config, steps=10, race=0), seed=1)
-    assert found.start.tolist() == first.start.tolist()
-    assert found.iterations.tolist() == [30] * 6
-    assert (found.similarity_after > first.similarity_after).all()
-    torch.testing.assert_close(found.similarity_before, first.similarity_before)
-
-
-def test_a_race_needs_a_fixed_number_of_steps():
-    with pytest.raises(ConfigError, match="race must not be negative, and needs stop fixed"):
-        ProjectionConfig(race=5, stop="elbow")

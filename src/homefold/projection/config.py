@@ -61,8 +61,6 @@ class ProjectionConfig:
     and classify the features of the others as they are; none trusts it always."""
     blend: float = 1.0
     """Share of the projected feature's probabilities in the answer; the rest is those of the feature as it is."""
-    race: int = 0
-    """After so many steps only the best start of a sample goes on; 0 lets all run to the end."""
     tile: int = 0
     """Samples computed together, always filled up to this number; 0 takes what suits the device."""
 
@@ -82,10 +80,6 @@ class ProjectionConfig:
         if self.stop == "elbow" and self.steps < self.window + 2:
             raise ConfigError(
                 f"an elbow needs at least window + 2 = {self.window + 2} steps to be seen; got {self.steps}."
-            )
-        if self.race < 0 or (self.race and self.stop != "fixed"):
-            raise ConfigError(
-                f"race must not be negative, and needs stop fixed; got race {self.race} with stop {self.stop}."
             )
         if not 1 <= self.views <= MOST_VIEWS:
             raise ConfigError(f"views must be 1 (the image alone) to {MOST_VIEWS}; got {self.views}.")

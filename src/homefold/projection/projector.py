@@ -201,16 +201,9 @@ def _search(
 ) -> Search:
     """The ends of all searches of a tile; what fills it up is searched for only where the engine wants whole tiles."""
     run = ENGINES[engine]
-    if not 0 < config.race < config.steps or starts.shape[1] == 1:
-        if engine not in _ROW_BY_ROW or not filled:
-            return run(decode, z, starts, config)
-        return run(decode, z[:filled], starts[:filled], config).filled(len(z))
-    first = _search(engine, decode, z, starts, filled, replace(config, steps=config.race, race=0))
-    ahead = first.after.nan_to_num(nan=torch.inf).argmin(dim=1)
-    pick = torch.arange(len(z), device=z.device)
-    rest = replace(config, steps=config.steps - config.race, race=0)
-    last = _search(engine, decode, z, first.latents[pick, ahead][:, None], filled, rest)
-    return first.with_winner(ahead, last)
+    if engine not in _ROW_BY_ROW or not filled:
+        return run(decode, z, starts, config)
+    return run(decode, z[:filled], starts[:filled], config).filled(len(z))
 
 
 def _nearest_point(manifold: Manifold, z: torch.Tensor) -> Projection:

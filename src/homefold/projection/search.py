@@ -35,18 +35,5 @@ class Search:
         """The same with its last sample repeated until there are `size`."""
         return Search(*(fill_tile(x, size) for x in (self.latents, self.steps, self.before, self.after)))
 
-    def with_winner(self, start: torch.Tensor, later: Search) -> Search:
-        """The same, with one start of each sample searched further.
-
-        Args:
-            start: `(n,)` which start went on.
-            later: its search, `(n, 1)`.
-        """
-        latents, steps, after = self.latents.clone(), self.steps.clone(), torch.full_like(self.after, torch.inf)
-        pick = torch.arange(len(start), device=start.device)
-        latents[pick, start], after[pick, start] = later.latents[:, 0], later.after[:, 0]
-        steps[pick, start] += later.steps[:, 0]
-        return Search(latents, steps, self.before, after)
-
 
 Engine = Callable[[Decoder, torch.Tensor, torch.Tensor, ProjectionConfig], Search]
