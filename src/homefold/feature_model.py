@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from homefold.classifier import Classifier, ClassifierConfig, build_classifier, fit_classifier
@@ -98,7 +99,7 @@ class FeatureModel:
 
     def _project_one(self, config: ProjectionConfig) -> None:
         one = self.calibration[:1]
-        self.classify(project(self.manifold, one, config.search, seed=self.seed), one, config)
+        self.classify(project(self.manifold, one, config.search, seed=self.seed), config)
 
     def _wait_until_ready(self) -> None:
         getting_ready, self._getting_ready = self._getting_ready, None
@@ -132,7 +133,6 @@ class FeatureModel:
         projected: bool = True,
         config: ProjectionConfig | None = None,
         reporter: ProgressReporter | None = None,
-        plain: torch.Tensor | None = None,
     ) -> Predictions:
         """Answers for raw features `(n, d)`; without projection C sees the features themselves.
 
@@ -141,55 +141,31 @@ class FeatureModel:
             projected: bring them to the manifold first.
             config: other settings of the search than the model's own.
             reporter: is told the progress of the search.
-            plain: `(n, d)` what has its say where the projection is not trusted, if that is not `z`.
         """
         if projected:
-            return self.classify(self.project(z, config, reporter), z, config, plain)
+            return self.classify(self.project(z, config, reporter), config)
         prepared = self.prepare(z)
         ones = torch.ones(len(z), device=self.device)
         zeros = torch.zeros(len(z), dtype=torch.long, device=self.device)
         found = Projection(prepared, prepared[:, :0], ones, ones, zeros, zeros, ("none",))
-        return self._predictions(found, ones * math.nan, self._classified(prepared), ones == 0)
+        return self._predictions(found, ones * math.nan, projected=False)
 
-    def classify(
-        self,
-        found: Projection,
-        z: torch.Tensor,
-        config: ProjectionConfig | None = None,
-        plain: torch.Tensor | None = None,
-    ) -> Predictions:
-        """Answers for raw features `z` that were projected with `config`, by default the model's own settings.
+    def classify(self, found: Projection, config: ProjectionConfig | None = None) -> Predictions:
+        """Answers for features that were projected with `config`, by default the model's own settings."""
+        off_manifold = (1 - found.similarity_after) / self.off_manifold_scale(config or self.projection)
+        return self._predictions(found, off_manifold, projected=True)
 
-        Where the projection is not trusted, or trusted in part, the features as they are have their say: `plain`, where
-        their styles were moved before the search.
-        """
-        config = config or self.projection
-        off_manifold = (1 - found.similarity_after) / self.off_manifold_scale(config)
-        probabilities = self._classified(found.features)
-        trusted = torch.full_like(off_manifold, config.blend > 0, dtype=torch.bool)
-        if config.trust_below is not None:
-            trusted &= off_manifold <= config.trust_below
-        if not config.answers_for_all:
-            own = self._classified(self.prepare(z if plain is None else plain))
-            blended = config.blend * probabilities + (1 - config.blend) * own
-            probabilities = torch.where(trusted[:, None], blended, own)
-        return self._predictions(found, off_manifold, probabilities, trusted)
-
-    def _classified(self, z: torch.Tensor) -> torch.Tensor:
-        return torch.softmax(self.logits(z), dim=1)
-
-    def _predictions(
-        self, found: Projection, off_manifold: torch.Tensor, probabilities: torch.Tensor, projected: torch.Tensor
-    ) -> Predictions:
+    def _predictions(self, found: Projection, off_manifold: torch.Tensor, *, projected: bool) -> Predictions:
+        """C's answers for the features of `found`."""
         return Predictions(
             class_names=self.class_names,
-            probabilities=probabilities.cpu().numpy(),
+            probabilities=torch.softmax(self.logits(found.features), dim=1).cpu().numpy(),
             similarity_before=found.similarity_before.cpu().numpy(),
             similarity_after=found.similarity_after.cpu().numpy(),
             iterations=found.iterations.cpu().numpy(),
             start=found.start.cpu().numpy(),
             off_manifold=off_manifold.cpu().numpy(),
-            projected=projected.cpu().numpy(),
+            projected=np.full(len(off_manifold), projected),
             start_names=found.start_names,
             engine=found.engine,
         )

@@ -345,12 +345,9 @@ class Homefold:
             skip_bad: leave out files that cannot be read instead of stopping; `paths` tells which remain.
         """
         parts = []
-        asked = projection or self.config.projection
-        untrusted = projected and self._style is not None and not asked.answers_for_all
         for images, paths in self._image_chunks(data, skip_bad=skip_bad):
             z = self._searched(images, projection, styled=projected)
-            plain = self._searched(images, projection, styled=False) if untrusted else None
-            part = self.feature_model.predict(z, projected=projected, config=projection, plain=plain)
+            part = self.feature_model.predict(z, projected=projected, config=projection)
             parts.append(replace(part, paths=paths))
         return Predictions.concatenate(parts)
 

@@ -27,7 +27,7 @@ class Prediction:
         off_manifold: how far from the source manifold it ended, in units of what 95 % of held-out source images stay
             below: above 1 is unusual.
         path: the file it came from; empty when it came from memory.
-        projected: whether the projection has a say in the answer; where it is not trusted it has none.
+        projected: whether it was brought to the source manifold.
     """
 
     label: str

@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
@@ -112,25 +111,6 @@ def test_answers_do_not_depend_on_the_chunks(
     assert homefold("predict", shared_model, shared_photos, "--json").out == whole
 
 
-def test_the_projection_is_trusted_as_far_as_the_flags_say(
-    homefold: Homefold, shared_model: Path, shared_photos: Path
-) -> None:
-    def answers(*flags: str) -> list[dict[str, Any]]:
-        return homefold("predict", shared_model, shared_photos / "night", "--json", *flags).json_lines
-
-    threshold = sorted(line["off_manifold"] for line in answers())[5]
-    near, plain = answers("--projection.trust-below", str(threshold)), answers("--no-projection")
-    assert [line["projected"] for line in near] == [line["off_manifold"] <= threshold for line in near]
-    assert sum(line["projected"] for line in near) == 6
-    for line, other in zip(near, plain, strict=True):
-        assert line["projected"] or line["probabilities"] == other["probabilities"]
-    assert [line["label"] for line in answers("--projection.blend", "0")] == [line["label"] for line in plain]
-    assert (
-        "blend is the projection's share"
-        in homefold("predict", shared_model, shared_photos / "night", "--projection.blend", "2").error
-    )
-
-
 def test_without_projection_there_is_no_off_manifold_score(
     homefold: Homefold, shared_model: Path, shared_photos: Path
 ) -> None:
@@ -139,6 +119,7 @@ def test_without_projection_there_is_no_off_manifold_score(
     expected = Model.load(shared_model, device="cpu").predict(image, projected=False)[0]
     assert line["probabilities"] == expected.probabilities
     assert (line["off_manifold"], line["iterations"], line["start"]) == (None, 0, "none")
+    assert line["projected"] is False
     (row,) = csv.DictReader(io.StringIO(homefold("predict", shared_model, image, "--no-projection", "--csv").out))
     assert row["off_manifold"] == ""
     ended = homefold("predict", shared_model, image, "--no-projection", "--abstain-above", "1")

@@ -92,15 +92,12 @@ def test_the_control_of_a_styled_answer_is_the_plain_one(task_for, few_digits):
     assert not np.array_equal(found.predictions.probabilities, expected.predictions.probabilities)
 
 
-@pytest.mark.parametrize(
-    ("setting", "passes"), [("style.weight=1", 1), ("projection.blend=0.5", 2), ("projection.trust_below=1", 2)]
-)
-def test_the_time_of_an_answer_has_every_pass_that_it_takes(setting, passes, task_for, few_digits, monkeypatch):
+def test_the_time_of_an_answer_is_that_of_the_pass_it_takes(task_for, few_digits, monkeypatch):
     of = FeatureStage.of
     monkeypatch.setattr(FeatureStage, "of", lambda self, *asked: (of(self, *asked)[0], 1000.0))
-    method = find_method(f"nearest:style.blocks=block1,style.manifold=mean,{setting}")
+    method = find_method("nearest:style.blocks=block1,style.manifold=mean")
     found = method.train(task_for(method, features__epochs=1)).answer(ImageSet(few_digits.images[:30], "some"))
-    assert found.seconds // 1000 == passes
+    assert found.seconds // 1000 == 1
 
 
 def _configured(name: str, preset: str = "small"):

@@ -343,16 +343,6 @@ class TestWholeModel:
         assert not np.array_equal(model.predict(images).probabilities, plain)
         assert [projection_preset(name).styles for name in ("default", "paper", "authors")] == [True, False, False]
 
-    def test_where_the_projection_is_not_trusted_styles_stay_too(self, fitted):
-        model, target = fitted
-        images = target.images[:20]
-        whole, plain = model.predict(images), model.predict(images, projected=False)
-        assert not np.allclose(whole.probabilities, plain.probabilities, atol=1e-3)
-        never = model.predict(images, projection=replace(model.config.projection, trust_below=0))
-        assert np.array_equal(never.probabilities, plain.probabilities)
-        half = model.predict(images, projection=replace(model.config.projection, blend=0.5))
-        assert half.probabilities == pytest.approx((whole.probabilities + plain.probabilities) / 2, abs=1e-6)
-
 
 class Coarse(nn.Module):
     """A network in two large parts, of which only the first gives a fine map."""

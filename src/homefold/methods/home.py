@@ -144,13 +144,11 @@ class TrainedHome(TrainedMethod):
             began = time.perf_counter()
             predictions = self.model.predict(z, projected=False)
             return Answers(predictions, seconds + time.perf_counter() - began, self.model.prepare(z))
-        before, plain_seconds = self._unmoved(images, z)
-        if not self.model.projection.answers_for_all:
-            seconds += plain_seconds
+        before = z if self._seen is self.features else self.features.of(images, self._views)[0]
         self.model.off_manifold_scale(self.model.projection)  # of the model rather than of these images
         began = time.perf_counter()
         found = self._project(z)
-        predictions = self.model.classify(found, z, plain=before)
+        predictions = self.model.classify(found)
         seconds += time.perf_counter() - began
         return Answers(
             predictions,
@@ -160,12 +158,6 @@ class TrainedHome(TrainedMethod):
             self.model.predict(before, projected=False),
             self._curves(self.model.prepare(z)),
         )
-
-    def _unmoved(self, images: ImageSet, z: torch.Tensor) -> tuple[torch.Tensor, float]:
-        """What `z` would be had no style been moved, and the seconds that another pass for it took."""
-        if self._seen is self.features:
-            return z, 0.0
-        return self.features.of(images, self._views)
 
     def _project(self, z: torch.Tensor) -> Projection:
         if not self.method.stop_offset:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -56,11 +55,6 @@ class ProjectionConfig:
     and each takes as long as another view."""
     styles: bool = True
     """Bring the style of an image to the sources' before the search, where the model was fitted to do so."""
-    trust_below: float | None = None
-    """Trust the projection only of images whose off-manifold score is not above this (1 is usual for source images),
-    and classify the features of the others as they are; none trusts it always."""
-    blend: float = 1.0
-    """Share of the projected feature's probabilities in the answer; the rest is those of the feature as it is."""
     tile: int = 0
     """Samples computed together, always filled up to this number; 0 takes what suits the device."""
 
@@ -87,29 +81,18 @@ class ProjectionConfig:
             raise ConfigError(f"textures must be 0 (none) to {MOST_TEXTURES}; got {self.textures}.")
         if not 0 <= self.tints <= MOST_TINTS:
             raise ConfigError(f"tints must be 0 (none) to {MOST_TINTS}; got {self.tints}.")
-        if self.trust_below is not None and not 0 <= self.trust_below < math.inf:
-            raise ConfigError(
-                f"trust_below must be zero or a positive number, or none to trust always; got {self.trust_below}."
-            )
-        if not 0 <= self.blend <= 1:
-            raise ConfigError(f"blend is the projection's share in the answer, 0 to 1; got {self.blend}.")
         if self.tile < 0:
             raise ConfigError(f"tile must not be negative; got {self.tile}.")
 
     @property
     def search(self) -> ProjectionConfig:
         """These settings with all at its default that decides nothing about the search for one feature."""
-        return replace(self.one_look, mirror=True, styles=True, trust_below=None, blend=1.0)
+        return replace(self.one_look, mirror=True, styles=True)
 
     @property
     def one_look(self) -> ProjectionConfig:
         """These settings for each image as it is, without further views."""
         return replace(self, views=1, textures=0, tints=0)
-
-    @property
-    def answers_for_all(self) -> bool:
-        """Whether every answer is that of the projection alone."""
-        return self.trust_below is None and self.blend == 1
 
     @property
     def starts(self) -> int:
