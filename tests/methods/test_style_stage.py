@@ -38,7 +38,7 @@ def test_a_benchmark_shares_stage_1_with_and_without_styles(task_for, few_digits
 
 @pytest.mark.parametrize(
     "setting",
-    ["projection.views=4", "projection.textures=2", "projection.tints=2", "style.blocks=block1,style.manifold=mean"],
+    ["projection.views=4", "projection.textures=2", "style.blocks=block1,style.manifold=mean"],
 )
 def test_controls_see_a_target_as_they_are_told_to(setting, task_for, few_digits):
     images = ImageSet(few_digits.images[:40], "some")
@@ -54,12 +54,7 @@ def test_controls_see_a_target_as_they_are_told_to(setting, task_for, few_digits
 def test_features_that_are_kept_are_those_of_the_views_asked_for(task_for, few_digits):
     task = task_for(find_method("without-projection"), features__epochs=1)
     stage, images = train_feature_stage(task), ImageSet(few_digits.images[:9], "some")
-    asked = [
-        fixed_views(count, mirror=False, textures=textures, tints=tints)
-        for count in (1, 2)
-        for textures in (0, 1, 2)
-        for tints in (0, 1)
-    ]
+    asked = [fixed_views(count, mirror=False, textures=textures) for count in (1, 2) for textures in (0, 1, 2)]
     # Twice: the second time they come from the disk.
     for views in (*asked, *asked):
         kept, _ = stage.of(images, views=views)
@@ -71,7 +66,6 @@ def test_features_that_are_kept_are_those_of_the_views_asked_for(task_for, few_d
     [
         ("tent:batch_size=8+deep-all:projection.views=2", "tent.* would ignore projection.views=2; give that"),
         ("tent:batch_size=8+deep-all:projection.textures=2", "tent.* would ignore projection.textures=2; give that"),
-        ("tent+deep-all:projection.tints=2", "tent.* would ignore projection.tints=2; give that"),
         ("memo+deep-all:style.blocks=block1", "would ignore style.blocks=block1"),
         ("jigen:style.blocks=block1", "jigen looks at target images as they are and would ignore style.blocks=block1"),
         ("vae:style.blocks=layer1", "blocks of style names layer1"),

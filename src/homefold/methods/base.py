@@ -292,8 +292,7 @@ def require_plain_look(config: HomefoldConfig, name: str, *, views: bool = True)
     """
     asked = config.projection
     ignored = [f"projection.views={asked.views}"] if views and asked.views > 1 else []
-    others = {"textures": asked.textures, "tints": asked.tints} if views else {}
-    ignored += [f"projection.{kind}={count}" for kind, count in others.items() if count]
+    ignored += [f"projection.textures={asked.textures}"] if views and asked.textures else []
     ignored += [f"style.blocks={'/'.join(config.style.blocks)}"] if config.style.blocks else []
     if ignored:
         raise ConfigError(

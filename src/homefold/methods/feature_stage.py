@@ -169,12 +169,8 @@ class FeatureStage:
 
         if views != WHOLE:
             mirrored = "-mirrored" if any(view.mirrored for view in views) else ""
-            counts = {
-                "textures": sum(view.texture > 0 for view in views),
-                "tints": sum(view.tint > 0 for view in views),
-            }
-            name = f"{name}-{len(views) - sum(counts.values())}-views{mirrored}"
-            name += "".join(f"-{count}-{kind}" for kind, count in counts.items() if count)
+            textures = sum(view.texture > 0 for view in views)
+            name = f"{name}-{len(views) - textures}-views{mirrored}" + (f"-{textures}-textures" if textures else "")
         found = self._task.stages.derived(self.stage.folder, name, extract)
         return found["features"].to(self._task.device), float(found["seconds"])
 

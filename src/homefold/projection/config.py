@@ -7,7 +7,7 @@ from typing import Literal
 
 from homefold.choices import require_choices
 from homefold.errors import ConfigError
-from homefold.features.views import MOST_TEXTURES, MOST_TINTS, MOST_VIEWS
+from homefold.features.views import MOST_TEXTURES, MOST_VIEWS
 from homefold.projection.steps import Adam, Gradient, Normalised, StepRule
 from homefold.projection.stopping import Elbow, Fixed, StoppingRule
 
@@ -50,9 +50,6 @@ class ProjectionConfig:
     textures: int = 0
     """So many views more: the image after fixed random filters, as training varies it with texture_probability; 0 to
     16, and each takes as long as another view."""
-    tints: int = 0
-    """And so many more: the image brighter, darker, with more and with less contrast, grey, and more coloured; 0 to 6,
-    and each takes as long as another view."""
     styles: bool = True
     """Bring the style of an image to the sources' before the search, where the model was fitted to do so."""
     tile: int = 0
@@ -79,8 +76,6 @@ class ProjectionConfig:
             raise ConfigError(f"views must be 1 (the image alone) to {MOST_VIEWS}; got {self.views}.")
         if not 0 <= self.textures <= MOST_TEXTURES:
             raise ConfigError(f"textures must be 0 (none) to {MOST_TEXTURES}; got {self.textures}.")
-        if not 0 <= self.tints <= MOST_TINTS:
-            raise ConfigError(f"tints must be 0 (none) to {MOST_TINTS}; got {self.tints}.")
         if self.tile < 0:
             raise ConfigError(f"tile must not be negative; got {self.tile}.")
 
@@ -92,7 +87,7 @@ class ProjectionConfig:
     @property
     def one_look(self) -> ProjectionConfig:
         """These settings for each image as it is, without further views."""
-        return replace(self, views=1, textures=0, tints=0)
+        return replace(self, views=1, textures=0)
 
     @property
     def starts(self) -> int:
