@@ -36,7 +36,6 @@ def candidates() -> dict[str, ProjectionConfig]:
     random = {"encoder_start": False, "random_starts": 1}
     found = {f"encoder, Adam, {steps} steps": ProjectionConfig(steps=steps) for steps in (0, 10, 25, 50, 100, 200)}
     found |= {
-        "encoder, plateau": ProjectionConfig(steps=200, stop="plateau"),
         "encoder, normalised, elbow": ProjectionConfig(step="normalised", rate=0.01, steps=300, stop="elbow"),
         "1 random, Adam, 200 steps": ProjectionConfig(**random, steps=200),
         "1 random, normalised, elbow (authors)": projection_preset("authors"),

@@ -40,11 +40,9 @@ def searches() -> dict[str, ProjectionConfig]:
     return {
         "default": ProjectionConfig(),
         "8 starts": ProjectionConfig(encoder_start=False, random_starts=8, steps=100),
-        "8 starts, race": ProjectionConfig(encoder_start=False, random_starts=8, steps=100, race=20),
         "authors": ProjectionConfig(
             encoder_start=False, random_starts=1, step="normalised", rate=0.01, steps=300, stop="elbow"
         ),
-        "plateau": ProjectionConfig(steps=200, stop="plateau"),
     }
 
 
@@ -114,7 +112,7 @@ def _reference(part: tuple[dict[str, Any], torch.Tensor, str, str]) -> tuple[tor
     manifold = build_manifold(config, z.shape[1])
     manifold.load_state_dict(state["manifold"])
     manifold.report = ManifoldReport.from_dict(state["report"])
-    found = project(manifold, z, replace(searches()[name], engine=engine, race=0), seed=state["seed"])  # type: ignore[arg-type]
+    found = project(manifold, z, replace(searches()[name], engine=engine), seed=state["seed"])  # type: ignore[arg-type]
     return found.features, found.iterations
 
 

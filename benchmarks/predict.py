@@ -40,7 +40,7 @@ def make_model(folder: Path, preset: str) -> None:
     model._name_style_blocks(model._net)
     shown = made_up_dataset(3 * _CLASSES, model._size[0])
     rows = np.arange(len(shown))
-    model._set_style(model._fit_style(model._net, shown, rows, rows))
+    model._set_style(model._fit_style(model._net, shown, rows))
     z, labels = clustered_features(420, model._net.feature_dim, _CLASSES)
     model._model = fit_feature_model(
         z[:350],
@@ -62,8 +62,6 @@ def make_model(folder: Path, preset: str) -> None:
         "manifold": model._model.manifold.report.as_dict(),
         "classifier": {"held_out_accuracy": model._model.classifier.held_out_accuracy},
     }
-    if model._style is not None:
-        model._reports["style"] = model._style.reports()
     model.save(folder)
 
 

@@ -212,7 +212,7 @@ def on_top_of_resnet(device: torch.device, quick: bool) -> Iterator[dict[str, An
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     config, shown = ProjectionConfig(), made_up_dataset(21, side)
     rows, style = np.arange(len(shown)), named_blocks(preset_config("default").style, net.backbone, (side, side))
-    styled = styled_net(net, fit_style(style, net, shown.images, rows, rows, seed=0, device=device))
+    styled = styled_net(net, fit_style(style, net, shown.images, rows, device=device))
 
     @torch.no_grad()
     def features(seen: FeatureNet, batches: int) -> torch.Tensor:

@@ -114,28 +114,6 @@ def test_it_keeps_the_most_accurate_epoch_and_of_equals_the_one_with_the_lowest_
     assert float(F.cross_entropy(logits, held_out_labels)) == pytest.approx(-max(ranks)[1], rel=1e-6)
 
 
-def test_training_on_both_sees_the_reconstructions() -> None:
-    shift = 3 * torch.ones(DIM)
-    asked: list[int] = []
-
-    def reconstruct(z: torch.Tensor) -> torch.Tensor:
-        asked.append(len(z))
-        return shift - z
-
-    config = ClassifierConfig(kind="hidden", train_on="both")
-    model = fit(config, reconstruct=reconstruct)
-    z, labels = clustered(200, seed=2)
-    assert sum(asked) == 400
-    assert float((model(shift - z).argmax(dim=1) == labels).float().mean()) > 0.95
-    only_features = fit(dataclasses.replace(config, train_on="features"))
-    assert float((only_features(shift - z).argmax(dim=1) == labels).float().mean()) < 0.6
-
-
-def test_training_on_both_without_a_manifold_is_refused() -> None:
-    with pytest.raises(ConfigError, match="train_on is both"):
-        fit(ClassifierConfig(train_on="both"))
-
-
 def test_label_smoothing_makes_it_less_certain() -> None:
     z, _ = clustered(100, seed=2)
     plain, smooth = (
@@ -189,7 +167,6 @@ def test_bad_labels_and_shapes_get_a_sentence() -> None:
         ("learning_rate", math.nan),
         ("weight_decay", -0.1),
         ("label_smoothing", 1.0),
-        ("train_on", "images"),
     ],
 )
 def test_a_setting_that_cannot_work_is_named(setting: str, value: object) -> None:

@@ -419,15 +419,6 @@ def test_every_manifold_goes_through_fit_save_and_load(few_digits, quick_config,
     assert loaded.predict_proba(images).tobytes() == model.predict_proba(images).tobytes()
 
 
-def test_a_classifier_trained_on_reconstructions_too(few_digits, quick_config):
-    config = replace(
-        quick_config,
-        features=replace(quick_config.features, epochs=2),
-        classifier=replace(quick_config.classifier, kind="hidden", train_on="both"),
-    )
-    assert Homefold(config, device="cpu").fit(few_digits, holdout="street").score(few_digits.only("scan")) > 0.5
-
-
 FIT = """
 import sys
 from homefold import Homefold, preset_config

@@ -10,7 +10,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
-from torchvision.transforms.v2 import functional as transforms
 
 from homefold import Homefold, preset_config
 from homefold.data.random_texture import NUMBERS, filter_repeatedly, random_filters
@@ -21,7 +20,7 @@ from homefold.evaluation.options import BenchOptions
 from homefold.feature_model import to_sphere
 from homefold.features import extract_features
 from homefold.features.extraction import extract_views
-from homefold.features.views import TINTS, WHOLE, View, apply_view, fixed_views, mean_of_views
+from homefold.features.views import WHOLE, View, apply_view, fixed_views, mean_of_views
 from homefold.projection import ProjectionConfig, project
 from homefold.seeding import generator
 
@@ -79,33 +78,6 @@ def test_a_texture_is_that_of_the_mirrored_crop():
     assert torch.equal(apply_view(images, View("centre", True, 1)), apply_view(crop, View(texture=1)))
 
 
-def test_tints_follow_the_textures_and_are_those_of_torchvision():
-    assert fixed_views(1, mirror=True, textures=1, tints=2) == (View(), View(texture=1), View(tint=1), View(tint=2))
-    images = torch.rand(4, 3, 9, 11, generator=torch.Generator().manual_seed(0))
-    kept = images.clone()
-    adjust = {
-        "brightness": transforms.adjust_brightness,
-        "contrast": transforms.adjust_contrast,
-        "saturation": transforms.adjust_saturation,
-    }
-    for number, tint in enumerate(TINTS, start=1):
-        ((name, factor),) = tint.items()
-        found = apply_view(images, View(tint=number))
-        torch.testing.assert_close(found, adjust[name](images, factor), atol=1e-4, rtol=0)
-        assert not torch.allclose(found, images, atol=0.01)
-    assert torch.equal(images, kept)
-    grey = apply_view(images, View(tint=1 + TINTS.index({"saturation": 0.0})))
-    torch.testing.assert_close(grey[:, 0], grey[:, 2])
-
-
-def test_a_tint_is_that_of_the_mirrored_crop_and_its_filter_comes_after():
-    images = torch.rand(2, 3, 16, 16, generator=torch.Generator().manual_seed(0))
-    crop = apply_view(images, View("centre", True))
-    torch.testing.assert_close(apply_view(images, View("centre", True, tint=3)), apply_view(crop, View(tint=3)))
-    both = apply_view(apply_view(images, View(tint=3)), View(texture=2))
-    torch.testing.assert_close(apply_view(images, View(texture=2, tint=3)), both)
-
-
 def test_the_mean_is_of_directions_at_the_mean_length():
     first, second = torch.tensor([[10.0, 0.0]]), torch.tensor([[0.0, 2.0]])
     half = 0.5**0.5
@@ -159,7 +131,7 @@ def test_predictions_are_of_the_mean_over_the_views_with_and_without_projection(
 def test_one_view_is_the_image_as_it_is(fitted, street):
     images = street.images[:6]
     assert np.array_equal(fitted.searched_features(images), fitted.features(images))
-    one = extract_views(fitted.net, images, CPU, space="feature", views=WHOLE)
+    one = extract_views(fitted.net, images, CPU, WHOLE)
     assert torch.equal(one, extract_features(fitted.net, images, CPU))
 
 
@@ -171,9 +143,8 @@ def test_an_answer_depends_on_no_other_image(fitted, street):
     assert np.array_equal(fitted.predict(images[4:5], projection=several).probabilities[0], together[4])
 
 
-@pytest.mark.parametrize("kind", ["textures", "tints"])
-def test_others_are_averaged_with_the_views_whatever_comes_with_an_image(fitted, street, kind):
-    images, several = street.images[:13], replace(fitted.config.projection, views=2, **{kind: 2})
+def test_textures_are_averaged_with_the_views_whatever_comes_with_an_image(fitted, street):
+    images, several = street.images[:13], replace(fitted.config.projection, views=2, textures=2)
     z = torch.from_numpy(fitted.searched_features(images, projection=several))
     views = fitted.config.views(several)
     assert len(views) == 4
@@ -181,7 +152,7 @@ def test_others_are_averaged_with_the_views_whatever_comes_with_an_image(fitted,
     assert torch.equal(z, expected)
     together = fitted.predict(images, projection=several).probabilities
     assert np.array_equal(fitted.predict(images[4:5], projection=several).probabilities[0], together[4])
-    assert not np.array_equal(fitted.predict(images, projection=replace(several, **{kind: 0})).probabilities, together)
+    assert not np.array_equal(fitted.predict(images, projection=replace(several, textures=0)).probabilities, together)
 
 
 def test_what_training_did_not_mirror_is_not_mirrored():
@@ -199,8 +170,6 @@ def test_too_many_views_get_a_sentence(few_digits, quick_config):
         ProjectionConfig(views=0)
     with pytest.raises(ConfigError, match=r"textures must be 0 \(none\) to 16; got 17"):
         ProjectionConfig(textures=17)
-    with pytest.raises(ConfigError, match=r"tints must be 0 \(none\) to 6; got 7"):
-        ProjectionConfig(tints=7)
     digits = replace(quick_config, projection=ProjectionConfig(views=7))
     with pytest.raises(ConfigError, match=r"views must be 1 to 6 where nothing is mirrored .* got 7"):
         Homefold(digits, device="cpu").fit(few_digits)
@@ -209,14 +178,13 @@ def test_too_many_views_get_a_sentence(few_digits, quick_config):
 def test_the_scale_of_the_off_manifold_score_is_that_of_the_search_alone(fitted):
     model = fitted.feature_model
     own = model.off_manifold_scale(fitted.config.projection)
-    assert model.off_manifold_scale(replace(fitted.config.projection, views=3, textures=2, tints=1)) == own
+    assert model.off_manifold_scale(replace(fitted.config.projection, views=3, textures=2)) == own
 
 
 def test_a_loaded_model_sees_the_same_views(few_digits, quick_config, street, tmp_path):
     config = replace(
         quick_config,
         features=replace(quick_config.features, epochs=2, head="linear"),
-        manifold=replace(quick_config.manifold, space="backbone"),
         projection=replace(quick_config.projection, views=3),
     )
     model = Homefold(config, device="cpu").fit(few_digits, holdout="street")

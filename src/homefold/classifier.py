@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -35,8 +35,6 @@ class ClassifierConfig:
     """Passes over the source features."""
     batch_size: int = 64
     """Features per step."""
-    train_on: Literal["features", "both"] = "features"
-    """Train on the source features, or on both them and their reconstructions by the manifold."""
     weight_decay: float = 0.0
     """Weight decay."""
     label_smoothing: float = 0.0
@@ -45,8 +43,6 @@ class ClassifierConfig:
     def __post_init__(self) -> None:
         if self.kind not in ("linear", "hidden"):
             raise ConfigError(f"the classifier must be linear or hidden; got {self.kind!r}.")
-        if self.train_on not in ("features", "both"):
-            raise ConfigError(f"train_on must be features or both; got {self.train_on!r}.")
         for name in ("hidden_dim", "epochs", "batch_size"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
@@ -109,8 +105,6 @@ def fit_classifier(
     held_y: torch.Tensor,
     *,
     num_classes: int,
-    reconstruct: Callable[[torch.Tensor], torch.Tensor] | None = None,
-    reconstruct_from: torch.Tensor | None = None,
     seed: int,
     device: torch.device | str = "cpu",
     reporter: ProgressReporter | None = None,
@@ -126,8 +120,6 @@ def fit_classifier(
         train_z, train_y: (n, d) features and (n,) labels.
         held_z, held_y: (m, d) features and (m,) labels of the same source domains.
         num_classes: number C of classes.
-        reconstruct: feature -> its place on the manifold, (n, d) -> (n, d); needed to train on both.
-        reconstruct_from: (n, k) what `reconstruct` is given for each of `train_z`, where it is not that itself.
         seed: initialisation and order follow from it.
         device: where to train; the result stays there.
         reporter: is told of each epoch.
@@ -142,8 +134,6 @@ def fit_classifier(
     device = torch.device(device)
     train_z, held_z = (z.detach().to(device, torch.float32) for z in (train_z, held_z))
     train_y, held_y = (y.to(device, torch.long) for y in (train_y, held_y))
-    if config.train_on == "both":
-        train_z, train_y = _with_reconstructions(train_z, train_y, reconstruct, reconstruct_from)
     with isolated_seed(seed, "classifier", "initialisation"):
         model = Classifier(train_z.shape[1], num_classes, config.kind, config.hidden_dim)
     if initial is not None:
@@ -164,23 +154,6 @@ def _check(what: str, z: torch.Tensor, y: torch.Tensor, num_classes: int) -> Non
         raise DataError(
             f"{what} labels run from {int(y.min())} to {int(y.max())}, but there are {num_classes} classes."
         )
-
-
-@torch.no_grad()
-def _with_reconstructions(
-    z: torch.Tensor,
-    y: torch.Tensor,
-    reconstruct: Callable[[torch.Tensor], torch.Tensor] | None,
-    given: torch.Tensor | None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Features followed by their reconstructions, (2n, d), and labels for both, (2n,)."""
-    if reconstruct is None:
-        raise ConfigError(
-            "train_on is both, but there is no manifold that reconstructs features; "
-            "set train_on to features, or use a manifold with an encoder."
-        )
-    rebuilt = torch.cat([reconstruct(part) for part in (z if given is None else given).split(_CHUNK)])
-    return torch.cat([z, rebuilt]), torch.cat([y, y])
 
 
 def _train(

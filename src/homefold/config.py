@@ -78,17 +78,12 @@ class HomefoldConfig:
         """How each image is seen at prediction, by other settings of the projection if they are given."""
         asked = projection or self.projection
         mirror = asked.mirror and self.features.augmentation.flip_probability > 0
-        return fixed_views(asked.views, mirror=mirror, textures=asked.textures, tints=asked.tints)
+        return fixed_views(asked.views, mirror=mirror, textures=asked.textures)
 
     def require_consistent(self) -> None:
         """Refuse settings that contradict each other; called when all of them are known."""
         self.views()
         self.features.require_consistent()
-        if self.manifold.space == "backbone" and self.features.head == "none":
-            raise ConfigError(
-                "manifold.space=backbone projects what f's head is given, and features.head=none has no head: there "
-                "both spaces are one; set manifold.space=feature, or another features.head."
-            )
 
 
 def _default() -> HomefoldConfig:

@@ -20,7 +20,7 @@ from homefold.device import resolve_device
 from homefold.errors import ConfigError, DataError, ModelFileError
 from homefold.feature_model import FeatureModel, fit_feature_model
 from homefold.files import plain_json
-from homefold.manifold import FeatureGroups, ManifoldConfig, ManifoldKind
+from homefold.manifold import ManifoldConfig, ManifoldKind
 from homefold.model_folder import read_model_folder, write_model_folder
 from homefold.predictions import Predictions
 from homefold.projection import Projection, ProjectionConfig
@@ -46,15 +46,12 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
         manifold: `vae`, `conv-vae`, `gan` or `nearest`.
         latent_dim: dimensions of the latent u.
         hidden: widths of the decoder's hidden layers.
-        per: one manifold for `all` features, or a mixture of one for each `class` or each `domain`.
-        shared: whether the components of a mixture share all weights but one bias of the decoder.
         kl_weight: weight of the VAE's KL term.
         manifold_epochs: passes over the features; None takes the manifold's default.
         classifier: `linear`, or `hidden` for one hidden layer.
         classifier_epochs: passes over the features.
         normalise: scale features to the sphere first: similarity is cosine.
-        encoder_start, random_starts, nearest_starts, step, rate, steps, stop, prior: see `ProjectionConfig`.
-        component, answer, temperature: how a mixture answers, see `ProjectionConfig`.
+        encoder_start, random_starts, nearest_starts, step, rate, steps, stop: see `ProjectionConfig`.
         held_out: share of the features set aside for selection and calibration.
         random_state: seed of everything random.
         device: `auto`, `cpu`, `cuda` or `mps`.
@@ -92,16 +89,10 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
         step: Literal["gradient", "normalised", "adam"] = "adam",
         rate: float = 0.05,
         steps: int = 50,
-        stop: Literal["elbow", "plateau", "fixed"] = "fixed",
+        stop: Literal["elbow", "fixed"] = "fixed",
         held_out: float = 0.1,
         random_state: int = 0,
         device: str = "auto",
-        per: Literal["all", "class", "domain"] = "all",
-        shared: bool = False,
-        prior: float = 0.0,
-        component: Literal["nearest", "average"] = "nearest",
-        answer: Literal["classifier", "residuals"] = "classifier",
-        temperature: float = 0.05,
     ) -> None:
         self.manifold = manifold
         self.latent_dim = latent_dim
@@ -121,12 +112,6 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.held_out = held_out
         self.random_state = random_state
         self.device = device
-        self.per = per
-        self.shared = shared
-        self.prior = prior
-        self.component = component
-        self.answer = answer
-        self.temperature = temperature
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -139,8 +124,6 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
         return (
             ManifoldConfig(
                 kind=given.manifold,
-                per=given.per,
-                shared=given.shared,
                 latent_dim=given.latent_dim,
                 hidden=tuple(given.hidden),
                 kl_weight=given.kl_weight,
@@ -155,10 +138,6 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
                 rate=given.rate,
                 steps=given.steps,
                 stop=given.stop,
-                prior=given.prior,
-                component=given.component,
-                answer=given.answer,
-                temperature=given.temperature,
             ),
         )
 
@@ -168,8 +147,7 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
         Args:
             X: `(n, d)` features, numpy or torch.
             y: `(n,)` labels, numbers or text.
-            domains: `(n,)` domain of each feature, by which the held-out part is made even over domains; needed for a
-                manifold of each domain.
+            domains: `(n,)` domain of each feature, by which the held-out part is made even over domains.
         """
         X, y = validate_data(
             self, without_torch(X), without_torch(y), dtype=np.float32, ensure_min_samples=4, ensure_min_features=2
@@ -180,9 +158,9 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise DataError(f"y holds one class only ({self.classes_[0]!r}); a classifier needs at least two classes.")
-        groups, names = np.zeros(len(y), dtype=np.int64), np.zeros(1)
+        groups = np.zeros(len(y), dtype=np.int64)
         if domains is not None:
-            names, groups = np.unique(np.asarray(without_torch(domains)), return_inverse=True)
+            _, groups = np.unique(np.asarray(without_torch(domains)), return_inverse=True)
             if groups.shape != labels.shape:
                 raise DataError(f"domains must have one entry for each of the {len(y)} features; got {groups.shape}.")
         train, held_out = holdout_split(labels, groups, self.held_out, self.random_state)
@@ -190,7 +168,6 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
             raise DataError(f"{len(y)} features are too few to hold a part back; give at least two of each class.")
         z, targets = _rows_of(X), torch.from_numpy(labels)
         manifold, classifier, projection = self._configs()
-        of_domain = torch.from_numpy(groups)
         self.model_ = fit_feature_model(
             z[train],
             targets[train],
@@ -203,9 +180,6 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
             normalise=self.normalise,
             seed=self.random_state,
             device=resolve_device(self.device),
-            domains=None
-            if domains is None
-            else FeatureGroups(of_domain[train], of_domain[held_out], tuple(str(name) for name in names)),
         )
         return self
 

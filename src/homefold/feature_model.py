@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from homefold.classifier import Classifier, ClassifierConfig, build_classifier, fit_classifier
 from homefold.device import one_thread
-from homefold.errors import ConfigError, ModelFileError
+from homefold.errors import ModelFileError
 from homefold.features.loss import cosine_normalise
 from homefold.manifold import (
-    FeatureGroups,
     Manifold,
     ManifoldConfig,
     ManifoldReport,
-    Rehearsed,
     build_manifold,
-    component_groups,
-    denoising_shifts,
     fit_manifold,
 )
 from homefold.predictions import Predictions
@@ -33,7 +27,7 @@ from homefold.projection import Projection, ProjectionConfig, project
 from homefold.projection.projector import preferred_tile
 from homefold.tiles import apply_in_tiles, steady_tile
 
-__all__ = ["FeatureModel", "calibration_features", "fit_feature_model", "reconstructor", "to_sphere", "with_lengths_of"]
+__all__ = ["FeatureModel", "calibration_features", "fit_feature_model", "to_sphere"]
 
 _CALIBRATION_ROWS = 256
 _CALIBRATION_QUANTILE = 0.95
@@ -59,7 +53,6 @@ class FeatureModel:
         seed: of random starts.
         calibration: `(m, d)` held-out source features, normalised as in training: they say which off-manifold
             distance is usual.
-        head: from the space of the manifold to that of the classifier, f's own; None where both are one.
     """
 
     manifold: Manifold
@@ -69,7 +62,6 @@ class FeatureModel:
     class_names: tuple[str, ...]
     seed: int
     calibration: torch.Tensor
-    head: nn.Module | None = None
 
     def __post_init__(self) -> None:
         self._scales: dict[ProjectionConfig, float] = {}
@@ -85,40 +77,13 @@ class FeatureModel:
         z = z.to(self.device).float()
         return to_sphere(z) if self.normalise else z
 
-    def seen(self, z: torch.Tensor) -> torch.Tensor:
-        """Raw features `(n, d)` of the manifold's space as C sees them, without projection."""
-        return self.prepare(z if self.head is None else self._through_head(z.to(self.device).float()))
-
-    def seen_projected(self, found: Projection) -> torch.Tensor:
-        """Projected features as C sees them."""
-        return found.features if self.head is None else self.seen(found.features)
-
-    def at_own_length(self, found: Projection, z: torch.Tensor) -> Projection:
-        """What was found for raw features `z`, at their length where f's head follows.
-
-        A search by cosine finds a direction, and G knows directions only where features are normalised; the head is no
-        linear map, so that length is something to it.
-        """
-        if self.head is None or not self.normalise:
-            return found
-        return replace(found, features=with_lengths_of(found.features, z.to(self.device).float()))
-
-    def _through_head(self, h: torch.Tensor) -> torch.Tensor:
-        assert self.head is not None
-        with torch.no_grad(), one_thread(h.device):
-            preferred = preferred_tile(self.projection, h.device)
-            size = steady_tile(self.head, "head", self.head, h.shape[1:], preferred, h.device)
-            return apply_in_tiles(self.head, h, size)
-
     def project(
         self, z: torch.Tensor, config: ProjectionConfig | None = None, reporter: ProgressReporter | None = None
     ) -> Projection:
         """Bring raw features `(n, d)` to the source manifold."""
         config = config or self.projection
-        config.require_manifold(self.manifold.per)
         self._wait_until_ready()
-        found = project(self.manifold, self.prepare(z), config.search, seed=self.seed, reporter=reporter)
-        return self.at_own_length(found, z)
+        return project(self.manifold, self.prepare(z), config.search, seed=self.seed, reporter=reporter)
 
     def get_ready(self, config: ProjectionConfig | None = None) -> None:
         """Do in a thread what only the first projection takes long for; that one waits for it, and raises its errors.
@@ -134,7 +99,7 @@ class FeatureModel:
 
     def _project_one(self, config: ProjectionConfig) -> None:
         one = self.calibration[:1]
-        self.classify(self.at_own_length(project(self.manifold, one, config.search, seed=self.seed), one), one, config)
+        self.classify(project(self.manifold, one, config.search, seed=self.seed), config)
 
     def _wait_until_ready(self) -> None:
         getting_ready, self._getting_ready = self._getting_ready, None
@@ -146,9 +111,9 @@ class FeatureModel:
 
         It is saved for the model's own settings; for others fewer features must do, since a search may be long.
         """
-        search = config.search.search_only()
+        search = config.search
         if search not in self._scales:
-            step = 1 if search == self.projection.search.search_only() else _STEP_FOR_OTHER_SETTINGS
+            step = 1 if search == self.projection.search else _STEP_FOR_OTHER_SETTINGS
             found = project(self.manifold, self.calibration[::step].contiguous(), search, seed=self.seed)
             quantile = torch.quantile(1 - found.similarity_after, _CALIBRATION_QUANTILE)
             self._scales[search] = max(float(quantile), _SMALLEST_SCALE)
@@ -168,7 +133,6 @@ class FeatureModel:
         projected: bool = True,
         config: ProjectionConfig | None = None,
         reporter: ProgressReporter | None = None,
-        plain: torch.Tensor | None = None,
     ) -> Predictions:
         """Answers for raw features `(n, d)`; without projection C sees the features themselves.
 
@@ -177,78 +141,33 @@ class FeatureModel:
             projected: bring them to the manifold first.
             config: other settings of the search than the model's own.
             reporter: is told the progress of the search.
-            plain: `(n, d)` what has its say where the projection is not trusted, if that is not `z`.
         """
         if projected:
-            return self.classify(self.project(z, config, reporter), z, config, plain)
-        raw = z.to(self.device).float()
-        prepared = raw if self.head is not None else self.prepare(raw)
+            return self.classify(self.project(z, config, reporter), config)
+        prepared = self.prepare(z)
         ones = torch.ones(len(z), device=self.device)
         zeros = torch.zeros(len(z), dtype=torch.long, device=self.device)
         found = Projection(prepared, prepared[:, :0], ones, ones, zeros, zeros, ("none",))
-        own = self._classified(self.seen(raw))
-        return self._predictions(found, ones * math.nan, own, ones == 0)
+        return self._predictions(found, ones * math.nan, projected=False)
 
-    def classify(
-        self,
-        found: Projection,
-        z: torch.Tensor,
-        config: ProjectionConfig | None = None,
-        plain: torch.Tensor | None = None,
-    ) -> Predictions:
-        """Answers for raw features `z` that were projected with `config`, by default the model's own settings.
+    def classify(self, found: Projection, config: ProjectionConfig | None = None) -> Predictions:
+        """Answers for features that were projected with `config`, by default the model's own settings."""
+        off_manifold = (1 - found.similarity_after) / self.off_manifold_scale(config or self.projection)
+        return self._predictions(found, off_manifold, projected=True)
 
-        Where the projection is not trusted, or trusted in part, the features as they are have their say: `plain`, where
-        their styles were moved before the search.
-        """
-        config = config or self.projection
-        off_manifold = (1 - found.similarity_after) / self.off_manifold_scale(config)
-        probabilities = self._probabilities(found, z, config)
-        trusted = torch.full_like(off_manifold, config.blend > 0, dtype=torch.bool)
-        if config.trust_below is not None:
-            trusted &= off_manifold <= config.trust_below
-        if not config.answers_for_all:
-            own = self._classified(self.seen(z if plain is None else plain))
-            blended = config.blend * probabilities + (1 - config.blend) * own
-            probabilities = torch.where(trusted[:, None], blended, own)
-        return self._predictions(found, off_manifold, probabilities, trusted)
-
-    def _classified(self, seen: torch.Tensor) -> torch.Tensor:
-        return torch.softmax(self.logits(seen), dim=1)
-
-    def _probabilities(self, found: Projection, z: torch.Tensor, config: ProjectionConfig) -> torch.Tensor:
-        """`(n, classes)`: the classifier's, or where a mixture was searched, whatever the settings make of it."""
-        compared = found.components
-        if compared is not None and config.answer == "residuals":
-            return compared.weights(config.temperature)
-        if compared is None or compared.features is None:
-            return self._classified(self.seen_projected(found))
-        weights = compared.weights(config.temperature)
-        total = weights.new_zeros(len(weights), len(self.class_names))
-        # Added up one by one: the order of the sum must not depend on how many samples there are.
-        for index in range(len(compared.names)):
-            one = self.at_own_length(replace(found, features=compared.features[:, index].contiguous()), z)
-            total = total + weights[:, index, None] * self._classified(self.seen_projected(one))
-        return total
-
-    def _predictions(
-        self, found: Projection, off_manifold: torch.Tensor, probabilities: torch.Tensor, projected: torch.Tensor
-    ) -> Predictions:
-        compared = found.components
-        won = np.zeros(0, dtype=np.int64) if compared is None else compared.won.cpu().numpy()
+    def _predictions(self, found: Projection, off_manifold: torch.Tensor, *, projected: bool) -> Predictions:
+        """C's answers for the features of `found`."""
         return Predictions(
             class_names=self.class_names,
-            probabilities=probabilities.cpu().numpy(),
+            probabilities=torch.softmax(self.logits(found.features), dim=1).cpu().numpy(),
             similarity_before=found.similarity_before.cpu().numpy(),
             similarity_after=found.similarity_after.cpu().numpy(),
             iterations=found.iterations.cpu().numpy(),
             start=found.start.cpu().numpy(),
             off_manifold=off_manifold.cpu().numpy(),
-            projected=projected.cpu().numpy(),
+            projected=np.full(len(off_manifold), projected),
             start_names=found.start_names,
             engine=found.engine,
-            component=won,
-            component_names=() if compared is None else compared.names,
         )
 
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -270,10 +189,8 @@ class FeatureModel:
         seed: int,
         manifold_report: dict[str, Any],
         device: torch.device,
-        head: nn.Module | None = None,
     ) -> FeatureModel:
-        """Rebuild what `tensors` was taken from; `head` is that of the network, where the manifold is of its input."""
-        _require_head(manifold_config, head)
+        """Rebuild what `tensors` was taken from."""
 
         def part(prefix: str) -> dict[str, torch.Tensor]:
             return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
@@ -283,8 +200,7 @@ class FeatureModel:
             raise ModelFileError("the tensor 'calibration' is missing.")
         feature_dim = calibration.shape[1]
         manifold = build_manifold(manifold_config, feature_dim)
-        classified = feature_dim if head is None else tensors["classifier.layers.0.weight"].shape[1]
-        classifier = build_classifier(classifier_config, classified, len(class_names))
+        classifier = build_classifier(classifier_config, feature_dim, len(class_names))
         try:
             manifold.load_state_dict(part("manifold."))
             classifier.load_state_dict(part("classifier."))
@@ -299,10 +215,9 @@ class FeatureModel:
             class_names,
             seed,
             calibration.to(device),
-            head,
         )
         if "off_manifold_scale" in tensors:
-            model._scales[projection.search.search_only()] = float(tensors["off_manifold_scale"])
+            model._scales[projection.search] = float(tensors["off_manifold_scale"])
         return model
 
 
@@ -319,39 +234,19 @@ def fit_feature_model(
     normalise: bool,
     seed: int,
     device: torch.device,
-    domains: FeatureGroups | None = None,
     reporter: ProgressReporter | None = None,
-    pooled: tuple[torch.Tensor, torch.Tensor] | None = None,
-    head: nn.Module | None = None,
-    rehearsed: Rehearsed | None = None,
 ) -> FeatureModel:
-    """Stages 2 and 3 on raw source features `(n, d)` with labels `(n,)`, selected on the held-out ones.
-
-    Where `manifold_config.space` is backbone, `pooled` are the backbone's outputs for both, and `head` makes z of them.
-    The source domains are needed only for a manifold of each domain and for a VAE that denoises, and
-    `rehearsed` (prepared, in the space of the manifold) only for one that rehearses.
-    """
-    _require_head(manifold_config, head)
-    projection.require_manifold(manifold_config.per)
-    classes = FeatureGroups(train_labels, held_out_labels, class_names)
-    groups = component_groups(manifold_config, classes, domains)
+    """Stages 2 and 3 on raw source features `(n, d)` with labels `(n,)`, selected on the held-out ones."""
     train, held_out = train.to(device).float(), held_out.to(device).float()
     train_labels, held_out_labels = train_labels.to(device), held_out_labels.to(device)
     if normalise:
         train, held_out = to_sphere(train), to_sphere(held_out)
-    modelled, modelled_held_out, raw = train, held_out, None
-    if pooled is not None:
-        raw, raw_held_out = (part.to(device).float() for part in pooled)
-        modelled, modelled_held_out = (to_sphere(raw), to_sphere(raw_held_out)) if normalise else (raw, raw_held_out)
     with one_thread(device):
         manifold = fit_manifold(
             manifold_config,
-            modelled,
-            modelled_held_out,
+            train,
+            held_out,
             labels=train_labels,
-            groups=groups,
-            shifts=denoising_shifts(manifold_config, modelled, classes, domains),
-            rehearsed=rehearsed,
             seed=seed,
             device=device,
             reporter=reporter,
@@ -364,55 +259,12 @@ def fit_feature_model(
             held_out,
             held_out_labels,
             num_classes=len(class_names),
-            reconstruct=reconstructor(manifold, projection, seed, head=head, normalise=normalise),
-            reconstruct_from=raw,
             seed=seed,
             device=device,
             reporter=reporter,
         )
-    calibration = calibration_features(modelled_held_out)
-    return FeatureModel(manifold, classifier, projection, normalise, class_names, seed, calibration, head)
-
-
-def _require_head(config: ManifoldConfig, head: nn.Module | None) -> None:
-    """Refuse a manifold of the backbone's output where there are features and no network."""
-    if config.space == "backbone" and head is None:
-        raise ConfigError(
-            "manifold.space=backbone needs the network whose head follows the projection, and here are features "
-            "without a network; set space to feature, or fit a Homefold on images."
-        )
-
-
-def with_lengths_of(directions: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-    """Every row of `directions: (n, d)` at the length of the same row of `z: (n, d)`."""
-    return cosine_normalise(directions) * torch.linalg.vector_norm(z, dim=1, keepdim=True)
-
-
-def reconstructor(
-    manifold: Manifold,
-    projection: ProjectionConfig,
-    seed: int,
-    *,
-    head: nn.Module | None = None,
-    normalise: bool = True,
-) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Brings prepared features `(n, d)` to the manifold: by its encoder, or by the search where it has none.
-
-    With a head it takes raw features of the backbone, and gives prepared features z `(n, k)` of what it finds for them.
-    """
-
-    def reconstruct(z: torch.Tensor) -> torch.Tensor:
-        if manifold.has_encoder or not manifold.is_continuous:
-            return manifold.decode(manifold.encode(z))
-        return project(manifold, z, projection, seed=seed).features
-
-    def reconstruct_pooled(h: torch.Tensor) -> torch.Tensor:
-        assert head is not None
-        if not normalise:
-            return head(reconstruct(h))
-        return to_sphere(head(with_lengths_of(reconstruct(to_sphere(h)), h)))
-
-    return reconstruct if head is None else reconstruct_pooled
+    calibration = calibration_features(held_out)
+    return FeatureModel(manifold, classifier, projection, normalise, class_names, seed, calibration)
 
 
 def calibration_features(held_out: torch.Tensor) -> torch.Tensor:

@@ -12,10 +12,8 @@ def how_images_are_seen(config: dict[str, Any]) -> str:
     projection, style = config["projection"], config.get("style", {})
     seen = [f"{projection['views']} views"] if projection.get("views", 1) > 1 else []
     seen += [f"{projection['textures']} fixed filters"] if projection.get("textures") else []
-    seen += [f"{projection['tints']} tints"] if projection.get("tints") else []
     if style.get("blocks"):
-        home = {"domains": "each source domain", "nearest": "the most similar one"}.get(style["manifold"])
-        home = home or f"their {'mean' if style['manifold'] == 'mean' else 'VAE'}"
+        home = "each source domain" if style["manifold"] == "domains" else "their mean"
         seen.append(f"styles {style['weight']:g} of the way to {home} after {' and '.join(style['blocks'])}")
     return "; ".join(seen)
 

@@ -26,17 +26,15 @@ from homefold.evaluation.records import versions
 from homefold.feature_model import FeatureModel, fit_feature_model
 from homefold.features import FeatureNet, build_feature_net, train_features
 from homefold.features.extraction import extract_features, extract_views
-from homefold.features.network import FeatureSpace
 from homefold.features.style_variation import require_style_layers
 from homefold.files import plain_json
-from homefold.manifold import FeatureGroups, build_manifold
+from homefold.manifold import build_manifold
 from homefold.model_card import model_card
 from homefold.model_folder import read_model_folder, write_model_folder
 from homefold.predictions import Predictions
 from homefold.processes import current_processes
 from homefold.progress import ProgressReporter, RichReporter, SilentReporter
 from homefold.projection import Projection, ProjectionConfig
-from homefold.rehearsal import rehearsed_features, require_rehearsable
 from homefold.style import StyleModel, fit_style, named_blocks, style_modules, styled_net
 from homefold.work_folder import WorkFolder
 
@@ -157,14 +155,11 @@ class Homefold:
         """
         self.config.require_consistent()
         net = self._build_net(self._size, pretrained=True)
-        searched_dim = net.backbone_dim if self._space == "backbone" else net.feature_dim
         # All complain before any image is decoded.
         require_style_layers(self.config.features, net.backbone)
         self._name_style_blocks(net)
-        build_manifold(self.config.manifold, searched_dim)
-        self.config.projection.require_manifold(self.config.manifold.per)
+        build_manifold(self.config.manifold, net.feature_dim)
         dataset = self._source_dataset(data, labels, domains, holdout, skip_bad)
-        require_rehearsable(self.config.manifold, dataset)
         train, held_out = selection_split(dataset, self.config.features.held_out, self.config.seed)
         checkpoint = self._open_work_dir(work_dir, dataset) if work_dir is not None else None
         config = self.config
@@ -182,8 +177,8 @@ class Homefold:
                 on_epoch=on_epoch,
             )
             net = trained.net.requires_grad_(False)
-            model = self._fit_feature_model(net, dataset, train, held_out, checkpoint)
-            style = self._fit_style(net, dataset, train, held_out)
+            model = self._fit_feature_model(net, dataset, train, held_out)
+            style = self._fit_style(net, dataset, train)
         self._net, self._model, self._domains = net, model, dataset.domain_names
         self._set_style(style)
         self._reports = {
@@ -196,37 +191,15 @@ class Homefold:
             "manifold": model.manifold.report.as_dict(),
             "classifier": {"held_out_accuracy": model.classifier.held_out_accuracy},
         }
-        if style is not None:
-            self._reports["style"] = style.reports()
         return self
 
     def _fit_feature_model(
-        self,
-        net: FeatureNet,
-        dataset: DomainDataset,
-        train: np.ndarray,
-        held_out: np.ndarray,
-        checkpoint: Path | None,
+        self, net: FeatureNet, dataset: DomainDataset, train: np.ndarray, held_out: np.ndarray
     ) -> FeatureModel:
-        """Stages 2 and 3 on the features of the source images, after the networks that rehearse, if any."""
+        """Stages 2 and 3 on the features of the source images."""
         config = self.config
         z = self._extract(net, dataset.images)
         y = torch.from_numpy(dataset.labels)
-        searched, pooled, head = z, None, self._head(net)
-        if head is not None:
-            searched = extract_features(net, dataset.images, self.device, space="backbone")
-            pooled = searched[train], searched[held_out]
-        rehearsed = rehearsed_features(
-            config,
-            dataset,
-            searched,
-            train,
-            held_out,
-            build=lambda: self._build_net(self._size, pretrained=True),
-            device=self.device,
-            checkpoint=checkpoint,
-            reporter=self.reporter,
-        )
         return fit_feature_model(
             z[train],
             y[train],
@@ -239,11 +212,7 @@ class Homefold:
             normalise=config.normalise_features,
             seed=config.seed,
             device=self.device,
-            domains=_domain_groups(dataset, train, held_out),
             reporter=self.reporter,
-            pooled=pooled,
-            head=head,
-            rehearsed=rehearsed,
         )
 
     def _name_style_blocks(self, net: FeatureNet) -> None:
@@ -257,23 +226,11 @@ class Homefold:
         style_modules(net.backbone, style.blocks)
         self.config = replace(self.config, style=style)
 
-    def _fit_style(
-        self, net: FeatureNet, dataset: DomainDataset, train: np.ndarray, held_out: np.ndarray
-    ) -> StyleModel | None:
+    def _fit_style(self, net: FeatureNet, dataset: DomainDataset, train: np.ndarray) -> StyleModel | None:
         """The source styles, where the settings ask for them."""
         if not self.config.style.blocks:
             return None
-        return fit_style(
-            self.config.style,
-            net,
-            dataset.images,
-            train,
-            held_out,
-            domains=dataset.domains,
-            seed=self.config.seed,
-            device=self.device,
-            reporter=self.reporter,
-        )
+        return fit_style(self.config.style, net, dataset.images, train, domains=dataset.domains, device=self.device)
 
     def _set_style(self, style: StyleModel | None) -> None:
         """Keep the source styles, and the network in which an image's style is brought to them."""
@@ -310,14 +267,6 @@ class Homefold:
         if dataset.image_size != size:
             dataset = replace(dataset, images=resize_images(dataset.images, size, resize))
         return dataset
-
-    @property
-    def _space(self) -> FeatureSpace:
-        return self.config.manifold.space
-
-    def _head(self, net: FeatureNet) -> nn.Module | None:
-        """What stands between the manifold and the classifier."""
-        return net.head if self._space == "backbone" else None
 
     @property
     def _size(self) -> tuple[int, int]:
@@ -367,7 +316,7 @@ class Homefold:
     def searched_features(
         self, data: ImageData, *, projection: ProjectionConfig | None = None, styled: bool = True
     ) -> np.ndarray:
-        """What `feature_model` takes: raw features `(n, d)` in the space of the manifold, the mean of all views.
+        """What `feature_model` takes: raw features `(n, d)`, the mean of all views.
 
         With the default settings they are `features`.
 
@@ -396,12 +345,9 @@ class Homefold:
             skip_bad: leave out files that cannot be read instead of stopping; `paths` tells which remain.
         """
         parts = []
-        asked = projection or self.config.projection
-        untrusted = projected and self._style is not None and not asked.answers_for_all
         for images, paths in self._image_chunks(data, skip_bad=skip_bad):
             z = self._searched(images, projection, styled=projected)
-            plain = self._searched(images, projection, styled=False) if untrusted else None
-            part = self.feature_model.predict(z, projected=projected, config=projection, plain=plain)
+            part = self.feature_model.predict(z, projected=projected, config=projection)
             parts.append(replace(part, paths=paths))
         return Predictions.concatenate(parts)
 
@@ -410,7 +356,7 @@ class Homefold:
         return self.predict(data, projected=projected).probabilities
 
     def project(self, data: ImageData, *, projection: ProjectionConfig | None = None) -> Projection:
-        """Where each image's feature comes home to on the source manifold, in the manifold's space."""
+        """Where each image's feature comes home to on the source manifold."""
         parts = [
             self.feature_model.project(self._searched(images, projection), projection)
             for images, _ in self._image_chunks(data)
@@ -469,7 +415,7 @@ class Homefold:
         views = self.config.views(projection)
         moved = styled and (projection or self.config.projection).styles
         net = self._styled if moved and self._styled is not None else self.net
-        return extract_views(net, images, self.device, space=self._space, views=views)
+        return extract_views(net, images, self.device, views)
 
     def save(self, path: Path | str) -> None:
         """Write the model as one folder, atomically."""
@@ -527,23 +473,15 @@ class Homefold:
                 seed=config.seed,
                 manifold_report=description["reports"]["manifold"],
                 device=model.device,
-                head=model._head(model._net),
             )
             model._domains = tuple(description["source_domains"])
             model._reports = description["reports"]
             if config.style.blocks:
-                style = StyleModel.from_tensors(
-                    tensors["style"], config.style, description["reports"]["style"], config.seed
-                )
+                style = StyleModel.from_tensors(tensors["style"], config.style)
                 model._set_style(style.to(model.device).eval().requires_grad_(False))
         except (KeyError, TypeError, RuntimeError) as error:
             raise ModelFileError(f"the model in {path} cannot be rebuilt: {error}") from None
         return model
-
-
-def _domain_groups(dataset: DomainDataset, train: np.ndarray, held_out: np.ndarray) -> FeatureGroups:
-    domains = torch.from_numpy(dataset.domains)
-    return FeatureGroups(domains[train], domains[held_out], dataset.domain_names)
 
 
 def _without(names: Sequence[str], left_out: Sequence[str], where: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -27,8 +27,7 @@ class Prediction:
         off_manifold: how far from the source manifold it ended, in units of what 95 % of held-out source images stay
             below: above 1 is unusual.
         path: the file it came from; empty when it came from memory.
-        projected: whether the projection has a say in the answer; where it is not trusted it has none.
-        component: the class or domain whose manifold it is most similar to; empty where there is one for all.
+        projected: whether it was brought to the source manifold.
     """
 
     label: str
@@ -40,7 +39,6 @@ class Prediction:
     off_manifold: float
     path: str = ""
     projected: bool = True
-    component: str = ""
 
     @property
     def confidence(self) -> float:
@@ -48,9 +46,9 @@ class Prediction:
         return self.probabilities[self.label]
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; without a path or a component when there is none."""
+        """Plain values for JSON; without a path when there is none."""
         named = {name: getattr(self, name) for name in _FIELDS}
-        values = {name: value for name, value in named.items() if value or name not in ("path", "component")}
+        values = {name: value for name, value in named.items() if value or name != "path"}
         return {"label": self.label, "confidence": self.confidence, **values}
 
 
@@ -73,9 +71,6 @@ class Predictions:
         start_names: what the starts are called; `("none",)` when nothing was projected.
         paths: the file of each sample; empty when they came from memory.
         engine: what ran the search; `"none"` when nothing was searched for.
-        component: `(n,)` index into `component_names` of the most similar component of a mixture; empty where there is
-            one manifold for all.
-        component_names: what the components of a mixture are called.
     """
 
     class_names: tuple[str, ...]
@@ -89,8 +84,6 @@ class Predictions:
     start_names: tuple[str, ...]
     paths: tuple[str, ...] = ()
     engine: str = "none"
-    component: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    component_names: tuple[str, ...] = ()
 
     @property
     def indices(self) -> np.ndarray:
@@ -125,7 +118,6 @@ class Predictions:
             off_manifold=float(self.off_manifold[index]),
             projected=bool(self.projected[index]),
             path=self.paths[index] if self.paths else "",
-            component=self.component_names[int(self.component[index])] if self.component_names else "",
         )
 
     def __iter__(self) -> Iterator[Prediction]:
@@ -136,7 +128,7 @@ class Predictions:
         """One after the other."""
         if not parts:
             raise DataError("there is nothing to predict: no image was given.")
-        fixed = ("class_names", "start_names", "paths", "engine", "component_names")
+        fixed = ("class_names", "start_names", "paths", "engine")
         joined: dict[str, Any] = {
             item.name: np.concatenate([getattr(part, item.name) for part in parts])
             for item in fields(Predictions)
@@ -147,6 +139,5 @@ class Predictions:
             class_names=parts[0].class_names,
             start_names=parts[0].start_names,
             engine=parts[0].engine,
-            component_names=parts[0].component_names,
             paths=tuple(path for part in parts for path in part.paths),
         )

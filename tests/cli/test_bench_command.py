@@ -180,7 +180,6 @@ def test_the_command_knows_every_suite() -> None:
         (["--set", "features.epoch=1"], "there is no setting 'features.epoch'"),
         (["--backbone", "resnet19"], "there is no backbone 'resnet19'"),
         (["--jobs", "0"], "jobs must be at least 1"),
-        (["--set", "projection.answer=residuals"], "--set manifold.per=class, or --set projection.answer=classifier"),
         (["--candidates", "features.epochs=2"], "candidates are for leave-one-source-out"),
     ],
 )

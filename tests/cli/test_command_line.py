@@ -104,25 +104,21 @@ def test_every_flag_says_what_it_does(options: type) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "rate", "epochs", "below"),
+    ("words", "rate", "epochs"),
     [
-        ([], 0.5, 7, 1.5),
-        (
-            ["--manifold.learning-rate", "none", "--manifold.epochs", "None", "--projection.trust-below=none"],
-            None,
-            None,
-            None,
-        ),
-        (["--manifold.learning-rate", "2", "--manifold.epochs", "3", "--projection.trust-below", "1e-1"], 2.0, 3, 0.1),
+        ([], 0.5, 7),
+        (["--manifold.learning-rate=none", "--manifold.epochs", "None"], None, None),
+        (["--manifold.learning-rate", "1e-1", "--manifold.epochs", "3"], 0.1, 3),
+        (["--manifold.learning-rate", "2"], 2.0, 7),
     ],
 )
 def test_a_number_that_may_be_none_is_spelled_as_its_description_has_it(
-    words: list[str], rate: float | None, epochs: int | None, below: float | None
+    words: list[str], rate: float | None, epochs: int | None
 ) -> None:
-    settings = {"manifold.learning_rate": 0.5, "manifold.epochs": 7, "projection.trust_below": 1.5}
+    settings = {"manifold.learning_rate": 0.5, "manifold.epochs": 7}
     default = fit.FitOptions("photos", Path("model"), settings=replace_settings(HomefoldConfig(), settings))
     given = parse(fit.FitOptions, "fit", ["photos", "--out", "model", *words], default).settings
-    assert (given.manifold.learning_rate, given.manifold.epochs, given.projection.trust_below) == (rate, epochs, below)
+    assert (given.manifold.learning_rate, given.manifold.epochs) == (rate, epochs)
     assert type(given.manifold.learning_rate) is type(rate)
 
 

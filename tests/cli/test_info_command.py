@@ -61,7 +61,6 @@ def test_a_person_reads_it_in_words(homefold: Homefold, shared_model: Path) -> N
     [
         ({}, None),
         ({"projection": {"views": 6, "textures": 4}}, "6 views; 4 fixed filters"),
-        ({"projection": {"views": 6, "tints": 2}}, "6 views; 2 tints"),
         (
             {"style": {"blocks": ["block1", "block2"], "manifold": "domains", "weight": 0.5}},
             "styles 0.5 of the way to each source domain after block1 and block2",

@@ -10,11 +10,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
-from scene import QUICK, Homefold
+from scene import Homefold
 
 from homefold.cli import predict
 from homefold.cli.answers import TableWriter
@@ -56,7 +55,6 @@ def test_json_lines_hold_what_the_library_predicts(homefold: Homefold, shared_mo
 def test_csv_has_a_header_and_the_same_figures(homefold: Homefold, shared_model: Path, shared_photos: Path) -> None:
     images = shared_photos / "night" / "upright"
     rows = list(csv.DictReader(io.StringIO(homefold("predict", shared_model, images, "--csv").out)))
-    assert "component" not in rows[0], "there is one manifold for all"
     lines = homefold("predict", shared_model, images, "--json").json_lines
     assert len(rows) == len(lines) == 10
     for row, line in zip(rows, lines, strict=True):
@@ -64,25 +62,6 @@ def test_csv_has_a_header_and_the_same_figures(homefold: Homefold, shared_model:
         assert float(row["confidence"]) == line["confidence"]
         assert float(row["probability.across"]) == line["probabilities"]["across"]
         assert (row["projected"], row["abstained"], row["error"]) == ("true", "false", "")
-
-
-def test_csv_names_the_most_similar_of_several_manifolds(
-    homefold: Homefold, shared_photos: Path, tmp_path: Path
-) -> None:
-    # So few features of a class need long to be learned.
-    mixture = ["--manifold.per", "class", "--manifold.kl-weight", "1e-5", "--manifold.epochs", "500"]
-    fitted = homefold("fit", shared_photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK, *mixture)
-    assert fitted.code == 0
-    images = shared_photos / "night"
-    rows = list(csv.DictReader(io.StringIO(homefold("predict", tmp_path / "m", images, "--csv").out)))
-    lines = homefold("predict", tmp_path / "m", images, "--json").json_lines
-    assert [row["component"] for row in rows] == [line["component"] for line in lines]
-    assert {row["component"] for row in rows} <= {"across", "upright"}
-    assert [(row["projected"], row["abstained"]) for row in rows] == [("true", "false")] * 20
-    (plain,) = csv.DictReader(
-        io.StringIO(homefold("predict", tmp_path / "m", next(images.glob("*/*.png")), "--no-projection", "--csv").out)
-    )
-    assert (plain["component"], plain["error"]) == ("", "")
 
 
 def test_the_table_has_a_row_an_image_with_columns_that_stand_below_each_other(
@@ -132,25 +111,6 @@ def test_answers_do_not_depend_on_the_chunks(
     assert homefold("predict", shared_model, shared_photos, "--json").out == whole
 
 
-def test_the_projection_is_trusted_as_far_as_the_flags_say(
-    homefold: Homefold, shared_model: Path, shared_photos: Path
-) -> None:
-    def answers(*flags: str) -> list[dict[str, Any]]:
-        return homefold("predict", shared_model, shared_photos / "night", "--json", *flags).json_lines
-
-    threshold = sorted(line["off_manifold"] for line in answers())[5]
-    near, plain = answers("--projection.trust-below", str(threshold)), answers("--no-projection")
-    assert [line["projected"] for line in near] == [line["off_manifold"] <= threshold for line in near]
-    assert sum(line["projected"] for line in near) == 6
-    for line, other in zip(near, plain, strict=True):
-        assert line["projected"] or line["probabilities"] == other["probabilities"]
-    assert [line["label"] for line in answers("--projection.blend", "0")] == [line["label"] for line in plain]
-    assert (
-        "blend is the projection's share"
-        in homefold("predict", shared_model, shared_photos / "night", "--projection.blend", "2").error
-    )
-
-
 def test_without_projection_there_is_no_off_manifold_score(
     homefold: Homefold, shared_model: Path, shared_photos: Path
 ) -> None:
@@ -159,6 +119,7 @@ def test_without_projection_there_is_no_off_manifold_score(
     expected = Model.load(shared_model, device="cpu").predict(image, projected=False)[0]
     assert line["probabilities"] == expected.probabilities
     assert (line["off_manifold"], line["iterations"], line["start"]) == (None, 0, "none")
+    assert line["projected"] is False
     (row,) = csv.DictReader(io.StringIO(homefold("predict", shared_model, image, "--no-projection", "--csv").out))
     assert row["off_manifold"] == ""
     ended = homefold("predict", shared_model, image, "--no-projection", "--abstain-above", "1")

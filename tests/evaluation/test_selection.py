@@ -33,19 +33,19 @@ def test_settings_are_read_and_checked():
     with pytest.raises(ConfigError, match=r"there is no setting 'features\.epoch'; there are backbone") as told:
         with_settings(CONFIG, "features.epoch=3")
     assert str(told.value).endswith("Did you mean features.epochs?")
-    with pytest.raises(ConfigError, match=r"^style\.manifold must be one of vae, nearest, mean, domains; got 'domain'"):
+    with pytest.raises(ConfigError, match=r"^style\.manifold must be one of mean, domains; got 'domain'"):
         with_settings(CONFIG, "style.manifold=domain")
     with pytest.raises(ConfigError, match=r"'features\.epochs' is no setting"):
         parse_settings("features.epochs")
 
 
 def test_none_is_no_value_where_there_may_be_none():
-    given = with_settings(CONFIG, "projection.trust_below=1 manifold.epochs=7")
+    given = with_settings(CONFIG, "manifold.learning_rate=1 manifold.epochs=7")
     for none in ("none", "None", "null"):
-        taken_back = with_settings(given, f"projection.trust_below={none} manifold.epochs={none}")
-        assert (taken_back.projection.trust_below, taken_back.manifold.epochs) == (None, None)
-    with pytest.raises(ConfigError, match="blend must be of type float; got 'none'"):
-        with_settings(CONFIG, "projection.blend=none")
+        taken_back = with_settings(given, f"manifold.learning_rate={none} manifold.epochs={none}")
+        assert (taken_back.manifold.learning_rate, taken_back.manifold.epochs) == (None, None)
+    with pytest.raises(ConfigError, match="rate must be of type float; got 'none'"):
+        with_settings(CONFIG, "projection.rate=none")
     assert with_settings(CONFIG, "features.weights=none").features.weights == "none"
 
 

@@ -9,43 +9,11 @@ import pytest
 from homefold.config import preset_config
 from homefold.methods.base import TaskKey
 from homefold.methods.feature_stage import features_id
-from homefold.methods.home_stages import _settings, classifier_id, manifold_id
-
-TRAINED_ON_RECONSTRUCTIONS = {"manifold__kind": "gan", "classifier__train_on": "both"}
+from homefold.methods.home_stages import manifold_id
 
 
 def key(adapt: str = "", **settings: object) -> TaskKey:
     return TaskKey("source", preset_config("small", **settings), adapt)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"projection__views": 4, "projection__mirror": False, "projection__textures": 2, "projection__tints": 1},
-        {"projection__trust_below": 1.0, "projection__blend": 0.5},
-        {"projection__component": "average", "projection__temperature": 0.1},
-        {"projection__engine": "batched", "projection__precision": "highest", "projection__tile": 64},
-    ],
-)
-def test_how_ends_of_searches_become_answers_does_not_train_the_classifier_again(settings):
-    plain = classifier_id(key(**TRAINED_ON_RECONSTRUCTIONS))
-    assert classifier_id(key(**TRAINED_ON_RECONSTRUCTIONS, **settings)) == plain
-
-
-def test_settings_that_came_later_and_are_not_used_are_no_part_of_what_a_stage_is_found_by():
-    projection, manifold = preset_config("small").projection, preset_config("small").manifold
-    assert projection.tints == 0
-    assert "tints" not in _settings(projection)
-    assert not manifold.rehearse
-    assert "rehearse" not in _settings(manifold)
-    assert _settings(replace(projection, tints=2))["tints"] == 2
-    assert _settings(replace(manifold, rehearse=0.5))["rehearse"] == 0.5
-
-
-def test_where_searches_end_decides_the_classifier_that_is_trained_on_their_ends():
-    plain = classifier_id(key(**TRAINED_ON_RECONSTRUCTIONS))
-    assert classifier_id(key(**TRAINED_ON_RECONSTRUCTIONS, projection__steps=9)) != plain
-    assert classifier_id(key(**TRAINED_ON_RECONSTRUCTIONS, projection__prior=0.1)) != plain
 
 
 @pytest.mark.parametrize(
@@ -72,9 +40,3 @@ def test_what_only_other_manifolds_follow_decides_nothing_about_nearest_neighbou
 
     assert manifold_id(changed("nearest")) == manifold_id(key(adapt, manifold__kind="nearest"))
     assert manifold_id(changed("vae")) != manifold_id(key(adapt))
-
-
-def test_the_space_of_nearest_neighbours_is_part_of_what_they_are():
-    plain = manifold_id(key(manifold__kind="nearest"))
-    assert manifold_id(key(manifold__kind="nearest", manifold__space="backbone")) != plain
-    assert manifold_id(key()) != plain

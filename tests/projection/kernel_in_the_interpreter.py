@@ -19,30 +19,14 @@ from homefold.projection.mlp import mlp_decoder
 
 @pytest.mark.parametrize("hidden", [(20,), (40, 20)])
 @pytest.mark.parametrize("step", ["gradient", "normalised", "adam"])
-@pytest.mark.parametrize("stop", ["fixed", "elbow", "plateau"])
+@pytest.mark.parametrize("stop", ["fixed", "elbow"])
 def test_it_ends_where_the_reference_does(hidden, step, stop):
     torch.manual_seed(1)
     decode = mlp(6, *hidden, 24)
     targets, starts = torch.randn(5, 24), torch.randn(5, 3, 6)
     # A curve that hardly bends has its elbow anywhere: plain gradients need long steps here.
     rate = 2.0 if step == "gradient" else 0.05
-    config = ProjectionConfig(step=step, stop=stop, steps=11, rate=rate, patience=2, tolerance=1e-2)
-    expected = reference(decode.double(), targets.double(), starts.double(), config)
-    found = fused_search(mlp_decoder(decode.float()), targets, starts, replace(config, precision="highest"))
-    for name in ("latents", "before", "after"):
-        same = getattr(found, name), getattr(expected, name)
-        torch.testing.assert_close(*same, atol=1e-4, rtol=1e-4, check_dtype=False)
-    assert found.steps.tolist() == expected.steps.tolist()
-
-
-@pytest.mark.parametrize("step", ["gradient", "normalised", "adam"])
-@pytest.mark.parametrize("stop", ["fixed", "elbow", "plateau"])
-def test_with_a_latent_prior_it_ends_where_the_reference_does(step, stop):
-    torch.manual_seed(1)
-    decode = mlp(6, 20, 24)
-    targets, starts = torch.randn(5, 24), torch.randn(5, 3, 6)
-    rate = 2.0 if step == "gradient" else 0.05
-    config = ProjectionConfig(step=step, stop=stop, steps=11, rate=rate, patience=2, tolerance=1e-2, prior=0.3)
+    config = ProjectionConfig(step=step, stop=stop, steps=11, rate=rate)
     expected = reference(decode.double(), targets.double(), starts.double(), config)
     found = fused_search(mlp_decoder(decode.float()), targets, starts, replace(config, precision="highest"))
     for name in ("latents", "before", "after"):

@@ -1,4 +1,4 @@
-"""Engines against the slow, obvious one: by hand, in tensors of fixed size, streamed, and as a kernel."""
+"""Engines against the slow, obvious one: by hand, in tensors of fixed size, and as a kernel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from homefold.projection.engines import batched, choose_engine, gradient_functio
 from homefold.projection.fused import fused
 from homefold.projection.mlp import MLPGradient, mlp_decoder, mlp_loss_and_gradient
 from homefold.projection.search import Search
-from homefold.projection.streamed import streamed
 from homefold.projection.tensor_search import TensorSearch
 
 KERNEL_TESTS = Path(__file__).with_name("kernel_in_the_interpreter.py")
@@ -39,10 +38,9 @@ def decoders(smallest: int) -> st.SearchStrategy[torch.nn.Sequential]:
 
 
 rules = st.builds(
-    partial(ProjectionConfig, steps=12, rate=0.05, patience=3, tolerance=1e-3),
+    partial(ProjectionConfig, steps=12, rate=0.05),
     step=st.sampled_from(["gradient", "normalised", "adam"]),
-    stop=st.sampled_from(["elbow", "plateau", "fixed"]),
-    prior=st.sampled_from([0.0, 0.3]),
+    stop=st.sampled_from(["elbow", "fixed"]),
 )
 
 
@@ -75,28 +73,6 @@ def test_the_gradient_by_hand_is_that_of_autograd(decode, repeats):
     torch.testing.assert_close(mlp_loss_and_gradient(mlp_decoder(decode), u, p, c), expected)
 
 
-@given(decode=decoders(1), repeats=st.integers(1, 3), prior=st.floats(0.001, 10))
-@settings(max_examples=40)
-def test_a_latent_prior_by_hand_is_that_of_autograd_and_of_its_equation(decode, repeats, prior):
-    targets, starts = _problem(decode, 3, repeats)
-    u = starts.reshape(3 * repeats, -1)
-    rows = targets.repeat_interleave(repeats, dim=0)
-    expected = loss_and_gradient(decode, u, rows, prior)
-    torch.testing.assert_close(gradient_function(decode, targets, repeats, prior)(u), expected)
-    without, _ = loss_and_gradient(decode, u, rows)
-    torch.testing.assert_close(expected[0], without + prior * u.norm(dim=1) ** 2 / (2 * u.shape[1]))
-
-
-def test_a_latent_prior_is_searched_with_in_decoders_left_to_autograd_too():
-    torch.manual_seed(0)
-    decode = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 5)).double()
-    targets, starts = _problem(decode, 3, 2)
-    config = ProjectionConfig(stop="plateau", steps=30, patience=3, prior=0.2)
-    expected = reference(decode, targets, starts, config)
-    assert_same_search(batched(decode, targets, starts, config), expected)
-    assert_same_search(streamed(decode, targets, starts, config, tile=2), expected)
-
-
 def test_a_target_of_zeros_is_similar_to_nothing_and_pulls_nowhere():
     decode = _decoder(0, 3, 5, 4)
     loss, gradient = MLPGradient(mlp_decoder(decode), torch.zeros(2, 4, dtype=torch.float64))(torch.ones(2, 3).double())
@@ -119,8 +95,6 @@ def test_every_way_to_carry_the_rows_ends_where_the_reference_does(decode, confi
         torch.testing.assert_close(chosen.view(n, s, k), expected.latents)
         torch.testing.assert_close(search.loss(chosen).view(n, s), expected.after)
         assert steps.view(n, s).tolist() == expected.steps.tolist()
-        if config.stop == "plateau":
-            assert_same_search(streamed(decode, targets, starts, config, tile=2), expected)
 
 
 def test_float32_stays_close_to_a_double_precision_reference_over_the_first_steps():
@@ -156,7 +130,7 @@ def test_what_is_remembered_of_a_decoder_follows_its_weights():
 
 
 def test_the_kernel_ends_where_the_reference_does(interpreted):
-    assert "28 passed" in interpreted(KERNEL_TESTS)
+    assert "13 passed" in interpreted(KERNEL_TESTS)
 
 
 @pytest.mark.parametrize("engine", [compiled, fused])
@@ -186,21 +160,6 @@ def test_the_projection_says_which_engine_ran(manifold):
     assert chosen_engine(ProjectionConfig(), nearest) == project(nearest, torch.ones(1, 24), ProjectionConfig()).engine
 
 
-@pytest.mark.parametrize("tile", [8, 16])
-def test_streamed_rows_have_the_same_bytes_in_any_order(tile):
-    # Enough rows and steps for a vectorised power to round differently at the end of a tensor.
-    torch.manual_seed(0)
-    decode = mlp(6, 24, 12)
-    targets, starts = torch.randn(60, 12), torch.randn(60, 5, 6)
-    config = ProjectionConfig(stop="plateau", steps=200, patience=40, tolerance=1e-6, tile=tile)
-    with torch.no_grad():
-        found = streamed(decode, targets, starts, config, tile)
-        order = torch.randperm(60)
-        permuted = streamed(decode, targets[order], starts[order], config, tile)
-    for name in ("latents", "steps", "before", "after"):
-        assert torch.equal(getattr(permuted, name), getattr(found, name)[order])
-
-
 def test_a_decoder_that_a_search_was_made_for_is_not_kept_alive():
     decode = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh())
     search = TensorSearch(decode, 4, ProjectionConfig(), torch.zeros(1), latent_dim=2, feature_dim=3)
@@ -211,44 +170,11 @@ def test_a_decoder_that_a_search_was_made_for_is_not_kept_alive():
     assert search.decoder is None
 
 
-@pytest.mark.parametrize("stop", ["fixed", "plateau"])
-def test_no_step_at_all_still_measures_where_it_is(stop):
+def test_no_step_at_all_still_measures_where_it_is():
     random = torch.Generator().manual_seed(0)
     z = torch.randn(3, 8, generator=random).repeat(20, 1) + 0.2 * torch.randn(60, 8, generator=random)
     manifold = fit_manifold(ManifoldConfig(latent_dim=3, hidden=(16,), epochs=60), z[:50], z[50:], seed=0, device="cpu")
-    config = ProjectionConfig(steps=0, stop=stop, random_starts=3)
+    config = ProjectionConfig(steps=0, random_starts=3)
     found, expected = (project(manifold, z[:7], replace(config, engine=engine)) for engine in ("batched", "reference"))
     assert found.start.tolist() == expected.start.tolist()
     torch.testing.assert_close(found.similarity_after, expected.similarity_after)
-
-
-def test_rows_that_stopped_make_room_for_others(manifold, monkeypatch):
-    """A search over many samples takes fewer steps of a full batch than the slowest sample of each batch adds up to."""
-    torch.manual_seed(3)
-    z = torch.randn(64, 24)
-    config = ProjectionConfig(stop="plateau", steps=300, rate=0.1, tile=4)
-    steps = []
-    original = TensorSearch.step
-    monkeypatch.setattr(TensorSearch, "step", lambda self: (steps.append(len(self.state["u"])), original(self))[1])
-    found = project(manifold, z, config)
-    assert set(steps) == {4}
-    lasts = batched(manifold.decoder, z, manifold.encode(z)[:, None], config).steps.flatten() + config.patience
-    assert len(steps) < lasts.view(16, 4).amax(dim=1).sum()
-    torch.testing.assert_close(found.iterations.float().mean(), lasts.float().mean() - config.patience, atol=3, rtol=0)
-
-
-def test_in_a_race_only_the_best_start_runs_to_the_end(manifold):
-    torch.manual_seed(4)
-    z = torch.randn(6, 24)
-    config = ProjectionConfig(encoder_start=False, random_starts=4, steps=30, race=10)
-    found = project(manifold, z, config, seed=1)
-    first = project(manifold, z, replace(config, steps=10, race=0), seed=1)
-    assert found.start.tolist() == first.start.tolist()
-    assert found.iterations.tolist() == [30] * 6
-    assert (found.similarity_after > first.similarity_after).all()
-    torch.testing.assert_close(found.similarity_before, first.similarity_before)
-
-
-def test_a_race_needs_a_fixed_number_of_steps():
-    with pytest.raises(ConfigError, match="race must not be negative, and needs stop fixed"):
-        ProjectionConfig(race=5, stop="elbow")

@@ -14,12 +14,7 @@ from homefold.projection.engines import ENGINES, reference
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
-RULES = [
-    {"step": step, "stop": stop}
-    for step in ("gradient", "normalised", "adam")
-    for stop in ("fixed", "elbow", "plateau")
-]
-WITH_PRIOR = [{"step": "adam", "stop": stop, "prior": 0.1} for stop in ("fixed", "elbow", "plateau")]
+RULES = [{"step": step, "stop": stop} for step in ("gradient", "normalised", "adam") for stop in ("fixed", "elbow")]
 
 
 def _search(engine: str, precision: str, rules: dict[str, Any], n: int = 40, s: int = 3, steps: int = 12):
@@ -28,13 +23,13 @@ def _search(engine: str, precision: str, rules: dict[str, Any], n: int = 40, s: 
     targets, starts = torch.randn(n, 256, device="cuda"), torch.randn(n, s, 32, device="cuda")
     # Long plain steps, so that the curves bend where no rounding moves the bend.
     rate = 50.0 if rules["step"] == "gradient" else 0.05
-    config = ProjectionConfig(steps=steps, rate=rate, patience=3, tolerance=1e-3, precision=precision, **rules)
+    config = ProjectionConfig(steps=steps, rate=rate, precision=precision, **rules)
     with torch.no_grad():
         found = ENGINES[engine](decode, targets, starts, config)
     return found, (decode, targets, starts, config)
 
 
-@pytest.mark.parametrize("rules", RULES + WITH_PRIOR, ids=lambda rules: "-".join(map(str, rules.values())))
+@pytest.mark.parametrize("rules", RULES, ids=lambda rules: "-".join(map(str, rules.values())))
 @pytest.mark.parametrize(
     ("engine", "precision", "tolerance"),
     [("batched", "highest", 1e-3), ("compiled", "highest", 1e-3), ("fused", "high", 5e-3)],
@@ -49,17 +44,16 @@ def test_engines_follow_a_double_precision_reference_over_the_first_steps(engine
     torch.testing.assert_close(found.latents[same].double(), expected.latents[same], atol=tolerance, rtol=tolerance)
 
 
-@pytest.mark.parametrize("stop", ["fixed", "plateau"])
-def test_bfloat16_ends_nearly_where_float64_does(stop):
+def test_bfloat16_ends_nearly_where_float64_does():
     found, (decode, targets, starts, config) = _search(
-        "fused", "medium", {"step": "adam", "stop": stop}, n=8, steps=100
+        "fused", "medium", {"step": "adam", "stop": "fixed"}, n=8, steps=100
     )
     expected = reference(decode.double(), targets.double(), starts.double(), config)
     assert (found.after.double() - expected.after).abs().mean() < 5e-3
     assert (found.before - found.after).mean() > 0.1
 
 
-@pytest.mark.parametrize("rules", RULES + WITH_PRIOR, ids=lambda rules: "-".join(map(str, rules.values())))
+@pytest.mark.parametrize("rules", RULES, ids=lambda rules: "-".join(map(str, rules.values())))
 @pytest.mark.parametrize("precision", ["high", "medium"])
 def test_a_row_of_the_kernel_has_the_same_bytes_in_any_batch(precision, rules):
     found, (decode, targets, starts, config) = _search("fused", precision, rules)

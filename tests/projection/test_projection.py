@@ -38,15 +38,14 @@ EVERY = [
         ((True, 0, 0), "adam", 0.05, "fixed"),
         ((False, 3, 0), "gradient", 0.1, "elbow"),
         ((True, 1, 2), "normalised", 0.02, "elbow"),
-        ((False, 0, 2), "adam", 0.1, "plateau"),
-        ((True, 2, 1), "normalised", 0.05, "plateau"),
+        ((False, 0, 2), "adam", 0.1, "elbow"),
+        ((True, 2, 1), "normalised", 0.05, "fixed"),
     ]
 ]
 
 
 @pytest.mark.parametrize("config", EVERY)
 def test_engines_agree(manifold, features, config):
-    config = replace(config, patience=3, tolerance=1.3e-3)
     one = project(manifold, features[:7], replace(config, engine="reference"), seed=3)
     all_at_once = project(manifold, features[:7], replace(config, engine="batched"), seed=3)
     torch.testing.assert_close(one.features, all_at_once.features, atol=1e-3, rtol=1e-3)
@@ -60,14 +59,14 @@ def test_engines_agree(manifold, features, config):
     n=st.integers(1, 4),
     s=st.integers(1, 3),
     step=st.sampled_from(["gradient", "normalised", "adam"]),
-    stop=st.sampled_from(["elbow", "plateau", "fixed"]),
+    stop=st.sampled_from(["elbow", "fixed"]),
     seed=st.integers(0, 1000),
 )
 def test_engines_agree_in_double_precision_on_random_decoders(d, k, n, s, step, stop, seed):
     torch.manual_seed(seed)
     decode = torch.nn.Sequential(torch.nn.Linear(k, 7), torch.nn.Tanh(), torch.nn.Linear(7, d)).double()
     targets, starts = torch.randn(n, d).double(), torch.randn(n, s, k).double()
-    config = ProjectionConfig(step=step, stop=stop, steps=12, rate=0.05, patience=3)
+    config = ProjectionConfig(step=step, stop=stop, steps=12, rate=0.05)
     expected, found = reference(decode, targets, starts, config), batched(decode, targets, starts, config)
     torch.testing.assert_close(found.latents, expected.latents)
     torch.testing.assert_close(found.before, expected.before)
@@ -128,31 +127,7 @@ def test_similarities_are_those_of_start_and_end(manifold, features):
     assert (found.similarity_after > found.similarity_before).all()
 
 
-def test_a_latent_prior_trades_similarity_for_a_shorter_latent_and_similarities_stay_cosines(manifold, features):
-    torch.manual_seed(2)
-    z = features[:20] + 0.8 * torch.randn(20, 24)
-    config = ProjectionConfig(encoder_start=False, random_starts=2, steps=200)
-    plain, pulled = project(manifold, z, config), project(manifold, z, replace(config, prior=0.2))
-    lengths = [found.latents.square().sum(1).mean() for found in (plain, pulled)]
-    assert lengths[1] < 0.8 * lengths[0]
-    assert pulled.similarity_after.mean() < plain.similarity_after.mean()
-    begun = starting_latents(config, manifold, z, seed=0)[torch.arange(20), pulled.start]
-    torch.testing.assert_close(pulled.similarity_before, 1 - cosine_distance(manifold.decode(begun), z))
-    torch.testing.assert_close(pulled.similarity_after, 1 - cosine_distance(pulled.features, z))
-
-
-@pytest.mark.parametrize("stop", ["fixed", "plateau"])
-def test_engines_agree_with_a_latent_prior(manifold, features, stop):
-    config = ProjectionConfig(random_starts=2, steps=25, stop=stop, patience=3, tolerance=1.3e-3, prior=0.1)
-    one, all_at_once = (
-        project(manifold, features[:7], replace(config, engine=engine), seed=3) for engine in ("reference", "batched")
-    )
-    assert one.start.tolist() == all_at_once.start.tolist()
-    for name in ("features", "similarity_before", "similarity_after"):
-        torch.testing.assert_close(getattr(one, name), getattr(all_at_once, name), atol=1e-3, rtol=1e-3)
-
-
-@pytest.mark.parametrize("config", [*EVERY, replace(EVERY[0], prior=0.1), replace(EVERY[4], prior=0.1)])
+@pytest.mark.parametrize("config", EVERY)
 def test_an_answer_depends_on_its_sample_and_the_seed_alone(manifold, features, config):
     z = features[:64]
     together = project(manifold, z, config, seed=5)
@@ -250,9 +225,8 @@ def test_no_features_give_no_answers(manifold, features):
         ({"rate": 0.0}, "rate must be positive"),
         ({"momentum": 1.0}, "momentum"),
         ({"steps": -1}, "steps must not be negative"),
-        ({"patience": 0}, "patience"),
-        ({"prior": -0.1}, "prior must be zero"),
-        ({"prior": float("inf")}, "prior must be zero"),
+        ({"tile": -1}, "tile must not be negative"),
+        ({"stop": "plateau"}, "stop must be one of elbow, fixed"),
     ],
 )
 def test_settings_that_cannot_work_get_a_sentence(settings, words):

@@ -1,4 +1,4 @@
-"""The elbow found while running is the one of the stored curve, exactly; plateau and fixed by hand."""
+"""The elbow found while running is the one of the stored curve, exactly; fixed by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from homefold.projection.stopping import Elbow, Fixed, Plateau, elbow_index
+from homefold.projection.stopping import Elbow, Fixed, elbow_index
 
 
 def obvious_elbow(curve: list[float], window: int) -> int:
@@ -32,9 +32,7 @@ def run(rule, curve: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Feed a rule the curves `(m, n)`; the latent after step i is i + 1."""
     rule.reset(torch.zeros(curve.shape[1], 1))
     for i, loss in enumerate(curve):
-        rule.update(i, loss, torch.full((curve.shape[1], 1), float(i)), torch.full((curve.shape[1], 1), i + 1.0))
-        if rule.finished():
-            break
+        rule.update(i, loss, torch.full((curve.shape[1], 1), i + 1.0))
     return rule.result()
 
 
@@ -63,28 +61,6 @@ def test_the_elbow_keeps_a_bounded_number_of_tensors():
     run(rule, torch.rand(500, 3))
     kept = sum(len(value) for value in vars(rule).values() if isinstance(value, list))
     assert kept == 5 + 3 + 4
-
-
-def test_plateau_takes_the_lowest_point_before_patience_ran_out():
-    curve = torch.tensor([1.0, 0.5, 0.4, 0.45, 0.46, 0.47, 0.1])[:, None]
-    chosen, steps = run(Plateau(patience=3, tolerance=0.01), curve)
-    assert (float(chosen), int(steps)) == (2.0, 2)
-
-
-def test_plateau_ends_each_row_on_its_own():
-    curve = torch.stack([torch.tensor([1.0, 1.0, 1.0, 0.0, 0.0]), torch.linspace(1, 0, 5)], dim=1)
-    _, steps = run(Plateau(patience=2, tolerance=0.01), curve)
-    assert steps.tolist() == [0, 4]
-
-
-def test_plateau_says_when_all_rows_are_done():
-    rule = Plateau(patience=2, tolerance=0.0)
-    rule.reset(torch.zeros(1, 1))
-    done = []
-    for i in range(4):
-        rule.update(i, torch.ones(1), torch.zeros(1, 1), torch.zeros(1, 1))
-        done.append(rule.finished())
-    assert done == [False, False, True, True]
 
 
 def test_fixed_takes_the_last():

@@ -314,7 +314,7 @@ def test_variants_of_a_method_are_rows_of_their_own_beside_their_controls(tmp_pa
         ),
         ("manifold.hidden=[64,64],features.epochs=9", "features.epochs=9"),
         ("style.blocks=early,projection.views=4,style.manifold=domains", "projection.views=4"),
-        ("features.augmentation.colour=[0.1,0.2],projection.prior=0.1", "features.augmentation.colour=[0.1,0.2]"),
+        ("features.augmentation.colour=[0.1,0.2],projection.rate=0.1", "features.augmentation.colour=[0.1,0.2]"),
     ],
 )
 def test_the_control_of_a_variant_sees_the_images_as_it_does(settings: str, of_control: str) -> None:

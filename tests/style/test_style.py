@@ -32,7 +32,7 @@ from homefold.style import (
     restyle,
     styled_net,
 )
-from homefold.style.model import kernel_fits, lifted, lowered
+from homefold.style.model import kernel_fits
 
 BLOCKS = ("block1", "block2")
 KERNEL_TESTS = Path(__file__).with_name("kernel_in_the_interpreter.py")
@@ -51,8 +51,7 @@ def _images(n: int, seed: int = 0) -> np.ndarray:
 def _fitted(config: StyleConfig, net: FeatureNet, n: int = 60, domains: np.ndarray | None = None):
     images = _images(n)
     rows = np.arange(n)
-    given = {"domains": domains, "seed": 0, "device": torch.device("cpu")}
-    return fit_style(config, net, images, rows[: n - 12], rows[n - 12 :], **given), images
+    return fit_style(config, net, images, rows[: n - 12], domains=domains, device=torch.device("cpu")), images
 
 
 class TestStatistics:
@@ -160,19 +159,6 @@ class TestModel:
         assert torch.allclose(seen[-1][0][:64], expected[:64], atol=1e-3)
         assert torch.allclose(seen[-1][0][64:][alive], expected[64:][alive], atol=5e-3)
 
-    def test_the_nearest_style_of_a_source_image_is_its_own(self):
-        net = _net()
-        style, images = _fitted(StyleConfig(blocks=BLOCKS, manifold="nearest"), net)
-        plain = extract_features(net, images[:5], torch.device("cpu"))
-        moved = extract_features(styled_net(net, style), images[:5], torch.device("cpu"))
-        assert torch.allclose(plain, moved, atol=1e-3)
-        strange = _images(5, seed=9) // 4
-        assert not torch.allclose(
-            extract_features(net, strange, torch.device("cpu")),
-            extract_features(styled_net(net, style), strange, torch.device("cpu")),
-            atol=1e-2,
-        )
-
     def test_weight_0_changes_nothing_and_half_goes_half_the_way(self):
         net = _net()
         maps = torch.randn(2, 64, 4, 4).relu()
@@ -183,39 +169,18 @@ class TestModel:
         between = (map_style(maps) + map_style(far.parts[0](maps))) / 2
         assert torch.allclose(map_style(half.parts[0](maps)), between, atol=1e-3)
 
-    def test_a_vae_of_styles_brings_strange_styles_closer_to_those_it_knows(self, digits):
-        net, device = _net(), torch.device("cpu")
-        images = digits.images[::3]
-        rows = np.arange(len(images))
-        config = StyleConfig(blocks=BLOCKS[:1], latent_dim=8)
-        style = fit_style(config, net, images, rows[rows % 10 > 0], rows[rows % 10 == 0], seed=0, device=device)
-        part = style.parts[0]
-        assert style.reports()["block1"]["explained"] > 0.5
-        strange = collect_styles(net, 255 - images[:40] // 2, device, BLOCKS[:1])[0]
-        known = (collect_styles(net, images, device, BLOCKS[:1])[0] - part.mean) / part.deviation
-        before, after = ((x - part.mean) / part.deviation for x in (strange, part.home(strange)))
-        assert torch.cdist(after, known).amin(1).mean() < 0.9 * torch.cdist(before, known).amin(1).mean()
-        # Styles of the sources themselves stay about where the encoder rebuilds them: nothing draws them to the mean.
-        held_out = known[rows % 10 == 0]
-        rebuilt = lowered(part.manifold.decode(part.manifold.encode(lifted(held_out))))
-        found = (part.home(held_out * part.deviation + part.mean) - part.mean) / part.deviation
-        assert (found - held_out).norm(dim=1).mean() < 1.1 * (rebuilt - held_out).norm(dim=1).mean()
-        assert (found.norm(dim=1) / held_out.norm(dim=1)).median() > 0.85
-        # And an answer does not depend on what came with it.
-        assert torch.equal(part.home(strange[:9]), torch.cat([part.home(strange[i : i + 1]) for i in range(9)]))
-
     def test_each_domain_has_a_style_of_its_own_and_all_are_averaged(self):
         net, device, config = _net(), torch.device("cpu"), StyleConfig(blocks=BLOCKS, manifold="domains", weight=0.5)
         images, rows, domains = _images(60), np.arange(60), np.arange(60) % 3
         images[domains == 1] //= 2
-        style = fit_style(config, net, images, rows[:48], rows[48:], domains=domains, seed=0, device=device)
+        style = fit_style(config, net, images, rows[:48], domains=domains, device=device)
         assert len(style.homes) == 3
         single = StyleConfig(blocks=BLOCKS, manifold="mean", weight=0.5)
         strange = _images(5, seed=9) // 4
         x = torch.from_numpy(strange).permute(0, 3, 1, 2) / 255
         pooled = [net.pooled(x)]
         for domain in range(3):
-            own = fit_style(single, net, images, rows[:48][domains[:48] == domain], rows[48:], seed=0, device=device)
+            own = fit_style(single, net, images, rows[:48][domains[:48] == domain], device=device)
             pooled.append(styled_net(net, own).pooled(x))
         moved = styled_net(net, style)
         torch.testing.assert_close(moved.pooled(x), torch.stack(pooled).mean(dim=0), atol=1e-4, rtol=1e-4)
@@ -227,7 +192,7 @@ class TestModel:
         with pytest.raises(ConfigError, match="needs the source domain of every image"):
             _fitted(StyleConfig(blocks=BLOCKS, manifold="domains"), _net())
 
-    @pytest.mark.parametrize("manifold", ["nearest", "mean", "domains"])
+    @pytest.mark.parametrize("manifold", ["mean", "domains"])
     def test_an_answer_does_not_depend_on_what_came_with_it(self, manifold):
         net = _net()
         domains = np.arange(60) % 2
@@ -241,19 +206,13 @@ class TestModel:
         ("settings", "sentence"),
         [
             ({"weight": 1.5}, "weight of style is a share, 0 to 1; got 1.5"),
-            ({"prior": -1.0}, "prior of style must be zero or a positive number; got -1.0"),
-            ({"latent_dim": 0}, "latent_dim of style must be at least 1; got 0"),
             ({"blocks": ("layer1", "layer1")}, "names a block twice"),
-            ({"manifold": "gan"}, "manifold"),
+            ({"manifold": "vae"}, "manifold"),
         ],
     )
     def test_a_setting_that_makes_no_sense_gets_a_sentence(self, settings, sentence):
         with pytest.raises(ConfigError, match=sentence):
             StyleConfig(**settings)
-
-    def test_lifting_keeps_both_direction_and_length(self):
-        styles = torch.randn(5, 7) * torch.tensor([0.1, 1.0, 2.0, 4.0, 0.0])[:, None]
-        assert torch.allclose(lowered(3 * lifted(styles)), styles, atol=1e-5)
 
     def test_a_later_block_is_modelled_as_it_will_see_its_images(self):
         net, device = _net(), torch.device("cpu")
@@ -287,7 +246,7 @@ def fitted(digits):
         features__feature_dim=32,
         manifold__epochs=150,
         style__blocks=BLOCKS,
-        style__manifold="nearest",
+        style__manifold="mean",
     )
     source = digits.without(names[0])
     source = source.subset(np.arange(0, len(source), 6))
@@ -326,12 +285,11 @@ class TestWholeModel:
         assert np.array_equal(
             loaded.predict(target.images[:20]).probabilities, model.predict(target.images[:20]).probabilities
         )
-        assert set(loaded._reports["style"]) == set(BLOCKS)
 
     def test_the_card_of_a_saved_model_names_them(self, fitted, tmp_path):
         fitted[0].save(tmp_path / "model")
         card = (tmp_path / "model" / "README.md").read_text()
-        assert "- Images of a new domain: styles 0.5 of the way to the most similar one after block1 and block2" in card
+        assert "- Images of a new domain: styles 0.5 of the way to their mean after block1 and block2" in card
         assert "- Training: L_A (τ 0.1) 1, cross entropy 1" in card
 
     def test_styles_of_domains_are_saved_and_loaded_whole(self, digits, tmp_path):
@@ -384,16 +342,6 @@ class TestWholeModel:
         assert np.array_equal(found.probabilities, plain)
         assert not np.array_equal(model.predict(images).probabilities, plain)
         assert [projection_preset(name).styles for name in ("default", "paper", "authors")] == [True, False, False]
-
-    def test_where_the_projection_is_not_trusted_styles_stay_too(self, fitted):
-        model, target = fitted
-        images = target.images[:20]
-        whole, plain = model.predict(images), model.predict(images, projected=False)
-        assert not np.allclose(whole.probabilities, plain.probabilities, atol=1e-3)
-        never = model.predict(images, projection=replace(model.config.projection, trust_below=0))
-        assert np.array_equal(never.probabilities, plain.probabilities)
-        half = model.predict(images, projection=replace(model.config.projection, blend=0.5))
-        assert half.probabilities == pytest.approx((whole.probabilities + plain.probabilities) / 2, abs=1e-6)
 
 
 class Coarse(nn.Module):

@@ -61,19 +61,17 @@ class CsvWriter:
     Args:
         stream: where to.
         class_names: all labels that can come.
-        mixture: whether there are several manifolds, one of which is most similar.
     """
 
-    def __init__(self, stream: TextIO, class_names: Sequence[str], *, mixture: bool) -> None:
+    def __init__(self, stream: TextIO, class_names: Sequence[str]) -> None:
         self._stream, self._class_names = stream, class_names
-        self._figures = (*_FIGURES, "component") if mixture else _FIGURES
         self._csv = csv.writer(stream, lineterminator="\n")
         probabilities = [f"probability.{name}" for name in class_names]
-        self._columns = [*self._figures, "abstained", "error", *probabilities]
+        self._columns = [*_FIGURES, "abstained", "error", *probabilities]
         self._csv.writerow(["path", *self._columns])
 
     def answer(self, path: Path, prediction: Prediction, abstained: bool) -> None:
-        figures = [_shown(getattr(prediction, name)) for name in self._figures]
+        figures = [_shown(getattr(prediction, name)) for name in _FIGURES]
         probabilities = [prediction.probabilities[name] for name in self._class_names]
         self._csv.writerow([path, *figures, str(abstained).lower(), "", *probabilities])
 

@@ -160,7 +160,7 @@ def measure(
             if model.config.style.blocks:
                 plain = torch.from_numpy(model.searched_features(images, projection=projection, styled=False))
             without[part] = model.feature_model.predict(plain, projected=False).indices
-            projected[part] = model.feature_model.predict(features, config=projection, plain=plain).indices
+            projected[part] = model.feature_model.predict(features, config=projection).indices
             bar.advance(len(images))
     right_without, right_projected = without == truth, projected == truth
     return DomainResult(

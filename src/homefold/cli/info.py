@@ -126,17 +126,9 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _manifold_line(config: dict[str, Any], report: dict[str, Any]) -> str:
-    parts = len(report.get("components", ()))
-    each = f" for each {config['per']} ({parts} in all)" if parts else ""
-    line = (
-        f"{config['kind']}{each}, {config['latent_dim']} latent dimensions; reconstruction cosine "
-        f"{report['reconstruction_cosine']:.3f} (a constant: {report['baseline_cosine']:.3f})"
-    )
-    if "rehearsed_cosine" not in report:
-        return line
     return (
-        f"{line}; rehearsed features {report['rehearsed_cosine']:.3f}, brought home "
-        f"{report['rehearsed_home_cosine']:.3f}"
+        f"{config['kind']}, {config['latent_dim']} latent dimensions; reconstruction cosine "
+        f"{report['reconstruction_cosine']:.3f} (a constant: {report['baseline_cosine']:.3f})"
     )
 
 

@@ -142,7 +142,7 @@ def _writer(options: PredictOptions, stream: TextIO, paths: Sequence[Path], mode
     if options.json:
         return JsonLinesWriter(stream)
     if options.csv:
-        return CsvWriter(stream, model.class_names, mixture=model.config.manifold.per != "all")
+        return CsvWriter(stream, model.class_names)
     return TableWriter(stream, paths, model.class_names, abstains=options.abstain_above is not None)
 
 

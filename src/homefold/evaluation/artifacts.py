@@ -52,8 +52,7 @@ def artifact_arrays(
     """All arrays of a run's artifact; those that a method does not have are left out.
 
     `labels`, `predicted`, `probabilities` (float16), `similarity_before`, `similarity_after`, `iterations`, `start`,
-    `start_names`, `off_manifold`, `projected`, `class_names`; `predicted_before` and `probabilities_before` without
-    projection; `component` and `component_names` of a mixture.
+    `start_names`, `off_manifold`, `class_names`; `predicted_before` and `probabilities_before` without projection.
 
     `source_features`, `source_labels`, `source_domains` (at most 500 a domain), `target_features`,
     `target_projected`, `target_index` (at most 500), `domain_names` of the sources: as the classifier sees them.
@@ -92,11 +91,8 @@ def _answer_arrays(answers: Answers, target: DomainDataset) -> dict[str, np.ndar
         "start": found.start,
         "start_names": np.asarray(found.start_names),
         "off_manifold": found.off_manifold,
-        "projected": found.projected,
         "class_names": np.asarray(found.class_names),
     }
-    if found.component_names:
-        arrays |= {"component": found.component, "component_names": np.asarray(found.component_names)}
     if answers.before is not None:
         arrays["predicted_before"] = answers.before.indices
         arrays["probabilities_before"] = answers.before.probabilities.astype(np.float16)

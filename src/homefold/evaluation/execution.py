@@ -111,7 +111,6 @@ class Executor:
             **method.facts(),
             "held_out": _held_out_rule(data, run),
             "mean_iterations": float(answers.predictions.iterations.mean()) if projected else None,
-            "projected_share": float(answers.predictions.projected.mean()) if projected else None,
             "accuracy_before_projection": _accuracy(answers.before, target) if answers.before is not None else None,
             "stages": {stage.id.name: {"seconds": stage.seconds} for stage in method.stages},
         }

@@ -45,13 +45,7 @@ class BenchData:
     def task_key(self, source: np.ndarray, config: HomefoldConfig, adapt: np.ndarray | None = None) -> TaskKey:
         """What identifies a training on the images at `source`, fine-tuned on those at `adapt` if there are any."""
         tuned = self.keys.of_labelled(adapt) if adapt is not None and len(adapt) else ""
-        without = self._without_each(source) if config.manifold.rehearse else ()
-        return TaskKey(self.keys.of_labelled(source), config, tuned, without)
-
-    def _without_each(self, source: np.ndarray) -> tuple[str, ...]:
-        domains = self.dataset.domains[source]
-        present = np.unique(domains)
-        return tuple(self.keys.of_labelled(source[domains != domain]) for domain in present) if len(present) > 1 else ()
+        return TaskKey(self.keys.of_labelled(source), config, tuned)
 
 
 @dataclass(frozen=True, eq=False)

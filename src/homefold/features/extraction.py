@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 from homefold.features.batches import ImageStore
-from homefold.features.network import FeatureNet, FeatureSpace
 from homefold.features.views import WHOLE, View, apply_view, mean_of_views
 from homefold.tiles import apply_in_tiles, steady_tile
 
@@ -29,11 +28,9 @@ def image_tile(image_size: tuple[int, int], device: torch.device) -> int:
     return max(_SMALLEST_TILE, min(_LARGEST_TILE, _TILE_PIXELS // (image_size[0] * image_size[1])))
 
 
-def extract_views(
-    net: nn.Module, images: np.ndarray, device: torch.device, *, space: FeatureSpace, views: Sequence[View]
-) -> torch.Tensor:
+def extract_views(net: nn.Module, images: np.ndarray, device: torch.device, views: Sequence[View]) -> torch.Tensor:
     """The mean features `(n, d)` of several views of each image; with one view they are that view's as they are."""
-    found = [extract_features(net, images, device, space=space, view=view) for view in views]
+    found = [extract_features(net, images, device, view=view) for view in views]
     return found[0] if len(found) == 1 else mean_of_views(found)
 
 
@@ -42,7 +39,6 @@ def extract_features(
     images: np.ndarray,
     device: torch.device,
     *,
-    space: FeatureSpace = "feature",
     view: View = WHOLE[0],
 ) -> torch.Tensor:
     """Features `(n, d)` of `images: (n, h, w, 3)` uint8, on `device`, in tiles of a fixed size.
@@ -51,26 +47,17 @@ def extract_features(
         net: f.
         images: in memory or mapped from a file.
         device: where to compute.
-        space: z, or the output of the backbone of f, which is then a `FeatureNet`.
         view: how each image is seen.
     """
-    forward = _forward(net, space, view)
+    forward: Forward = net if view == WHOLE[0] else lambda images: net(apply_view(images, view))
     store = ImageStore(images, device)
     height, width = images.shape[1:3]
     net.eval()
     with torch.no_grad():
         size = steady_tile(
-            net, (space, view), _channels_last(forward), (3, height, width), image_tile((height, width), device), device
+            net, view, _channels_last(forward), (3, height, width), image_tile((height, width), device), device
         )
         return apply_in_tiles(lambda rows: forward(store.batch(rows)).float(), torch.arange(len(images)), size)
-
-
-def _forward(net: nn.Module, space: FeatureSpace, view: View) -> Forward:
-    forward: Forward = net
-    if space == "backbone":
-        assert isinstance(net, FeatureNet)
-        forward = net.pooled
-    return forward if view == WHOLE[0] else lambda images: forward(apply_view(images, view))
 
 
 def _channels_last(forward: Forward) -> Forward:

@@ -10,11 +10,9 @@ from torch import nn
 from homefold.errors import ConfigError
 from homefold.features.backbones import output_dim
 
-__all__ = ["FeatureNet", "FeatureSpace", "Head", "Normalisation", "build_head"]
+__all__ = ["FeatureNet", "Head", "Normalisation", "build_head"]
 
 Head = Literal["none", "linear", "mlp", "office-home"]
-FeatureSpace = Literal["feature", "backbone"]
-"""z, or what f's head makes it of."""
 Normalisation = Literal["imagenet", "half", "none"]
 
 _STATISTICS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {

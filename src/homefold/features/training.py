@@ -165,13 +165,24 @@ def _frozen_store(
         reporter.message(
             "The frozen backbone has random weights, since features.weights is none: the head has little to learn from."
         )
-    parts = []
+    parts, backbone = [], _Backbone(net)
     with reporter.task("Backbone", total=len(images)) as bar:
         for start in range(0, len(images), _SEEN_AT_ONCE):
             part = images[start : start + _SEEN_AT_ONCE]
-            parts.append(extract_features(net, part, device, space="backbone"))
+            parts.append(extract_features(backbone, part, device))
             bar.advance(len(part))
     return FeatureStore(torch.cat(parts))
+
+
+class _Backbone(nn.Module):
+    """Images to what f's head is given."""
+
+    def __init__(self, net: FeatureNet) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.net.pooled(images)
 
 
 def _copy_of(module: nn.Module) -> dict[str, torch.Tensor]:

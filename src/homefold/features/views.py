@@ -1,4 +1,4 @@
-"""Several fixed views of one image: the whole, crops of it, their mirror images, the whole filtered or in other tints.
+"""Several fixed views of one image: the whole, crops of it, their mirror images, the whole filtered.
 
 Nothing is drawn at random: the filters are those of training, drawn once for all from a seed of their own.
 """
@@ -13,7 +13,6 @@ from typing import Literal
 import torch
 from torch.nn import functional as F
 
-from homefold.data.augmentation import adjust_colour_
 from homefold.data.random_texture import NUMBERS, filter_repeatedly, random_filters
 from homefold.errors import ConfigError
 from homefold.features.loss import cosine_normalise
@@ -21,9 +20,7 @@ from homefold.seeding import generator
 
 __all__ = [
     "MOST_TEXTURES",
-    "MOST_TINTS",
     "MOST_VIEWS",
-    "TINTS",
     "WHOLE",
     "View",
     "apply_view",
@@ -42,51 +39,35 @@ MOST_VIEWS = 2 * len(_PARTS)
 MOST_TEXTURES = 16
 """How many fixed filters there are."""
 
-TINTS: tuple[dict[str, float], ...] = (
-    {"brightness": 1.25},
-    {"brightness": 0.8},
-    {"contrast": 1.25},
-    {"contrast": 0.8},
-    {"saturation": 0.0},
-    {"saturation": 1.5},
-)
-"""Changes of colour, by their factors: brighter, darker, more and less contrast, grey, more colour."""
-
-MOST_TINTS = len(TINTS)
-"""How many tints there are."""
-
 _MOST_PASSES = 2
 
 
 @dataclass(frozen=True)
 class View:
-    """A part of an image, stretched to the image's size, whether it is mirrored left to right, its filter and tint.
+    """A part of an image, stretched to the image's size, whether it is mirrored left to right, and its filter.
 
     Args:
         part: the whole, or a crop of 7/8 of the height and width.
         mirrored: after cropping.
         texture: number of the fixed filter that it passes, from 1; 0 for none.
-        tint: number of the change of colour in `TINTS`, from 1; 0 for none. It comes before the filter.
     """
 
     part: Part = "whole"
     mirrored: bool = False
     texture: int = 0
-    tint: int = 0
 
 
 WHOLE = (View(),)
 """The image itself and nothing else."""
 
 
-def fixed_views(count: int, *, mirror: bool, textures: int = 0, tints: int = 0) -> tuple[View, ...]:
-    """The first `count` views: the image, its mirror image, then the centre and the corners with theirs; then others.
+def fixed_views(count: int, *, mirror: bool, textures: int = 0) -> tuple[View, ...]:
+    """The first `count` views: the image, its mirror image, then the centre and the corners with theirs; then filters.
 
     Args:
         count: at most 12, or 6 without mirror images.
         mirror: whether mirror images are among them.
         textures: so many views more: the image after each of the first fixed filters.
-        tints: and so many more: the image in each of the first tints.
 
     >>> [view.part for view in fixed_views(3, mirror=False)]
     ['whole', 'centre', 'top left']
@@ -95,8 +76,7 @@ def fixed_views(count: int, *, mirror: bool, textures: int = 0, tints: int = 0) 
     if not 1 <= count <= len(views):
         why = "" if mirror else " where nothing is mirrored (projection.mirror, features.augmentation.flip_probability)"
         raise ConfigError(f"projection.views must be 1 to {len(views)}{why}; got {count}, so set it lower.")
-    filtered = (View(texture=number) for number in range(1, textures + 1))
-    return (*views[:count], *filtered, *(View(tint=number) for number in range(1, tints + 1)))
+    return (*views[:count], *(View(texture=number) for number in range(1, textures + 1)))
 
 
 def apply_view(images: torch.Tensor, view: View) -> torch.Tensor:
@@ -108,8 +88,6 @@ def apply_view(images: torch.Tensor, view: View) -> torch.Tensor:
         images = F.interpolate(crop, size=(height, width), mode="bilinear", align_corners=False)
     if view.mirrored:
         images = images.flip(3)
-    if view.tint:
-        images = _tinted(images, **TINTS[view.tint - 1])
     if view.texture:
         images = _filtered(images.float(), view.texture).to(images.dtype)
     return images.contiguous(memory_format=torch.channels_last)
@@ -124,13 +102,6 @@ def _box(part: Part, height: int, width: int) -> tuple[int, int, int, int]:
     top = spare_rows if part.startswith("bottom") else 0
     left = spare_columns if part.endswith("right") else 0
     return top, left, rows, columns
-
-
-def _tinted(images: torch.Tensor, **factors: float) -> torch.Tensor:
-    """`images: (n, 3, h, w)` in [0, 1] with their colours changed as training changes them, by the same for all."""
-    own = images.to(torch.float32, memory_format=torch.contiguous_format, copy=True)
-    each = {name: own.new_full((len(own),), factor) for name, factor in factors.items()}
-    return adjust_colour_(own, **each).to(images.dtype)
 
 
 @cache

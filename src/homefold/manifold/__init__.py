@@ -9,33 +9,23 @@ from homefold.manifold.base import (
     ManifoldReport,
     paper_manifold_config,
 )
-from homefold.manifold.denoising import denoising_shifts
 from homefold.manifold.gan import GAN
-from homefold.manifold.mixture import FeatureGroups, Mixture, component_groups
 from homefold.manifold.nearest import NearestNeighbour, nearest_index
 from homefold.manifold.registry import build_manifold, fit_manifold, list_manifolds
-from homefold.manifold.rehearsing import Rehearsed, rehearse, require_domains
 from homefold.manifold.vae import VAE, vae_loss
 
 __all__ = [
     "GAN",
     "VAE",
-    "FeatureGroups",
     "Manifold",
     "ManifoldConfig",
     "ManifoldKind",
     "ManifoldReport",
-    "Mixture",
     "NearestNeighbour",
-    "Rehearsed",
     "build_manifold",
-    "component_groups",
-    "denoising_shifts",
     "fit_manifold",
     "list_manifolds",
     "nearest_index",
     "paper_manifold_config",
-    "rehearse",
-    "require_domains",
     "vae_loss",
 ]

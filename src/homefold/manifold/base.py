@@ -20,8 +20,6 @@ __all__ = [
     "ManifoldConfig",
     "ManifoldKind",
     "ManifoldReport",
-    "ManifoldSpace",
-    "Per",
     "check_features",
     "constant_features_reason",
     "even_subset",
@@ -35,12 +33,9 @@ __all__ = [
 ]
 
 ManifoldKind = Literal["vae", "conv-vae", "gan", "nearest"]
-ManifoldSpace = Literal["feature", "backbone"]
-Per = Literal["all", "class", "domain"]
 
 SLOPE = 0.2
 
-_ONLY_SOME_HAVE = ("name", "components", "rehearsed_cosine", "rehearsed_home_cosine")
 _DEFAULT_EPOCHS = {"vae": 100, "conv-vae": 100, "gan": 150, "nearest": 0}
 _DEFAULT_LEARNING_RATE = {"vae": 4e-3, "conv-vae": 1e-2, "gan": 1e-3, "nearest": 1e-3}
 
@@ -51,28 +46,12 @@ class ManifoldConfig:
 
     kind: ManifoldKind = "vae"
     """An MLP VAE, the paper's small convolutional VAE, a GAN, or the nearest source feature (1-NN)."""
-    space: ManifoldSpace = "feature"
-    """Of what the manifold is, and so what is projected: feature (z) or backbone (the pooled output of f's backbone,
-    which after the projection goes through f's head; similarities are measured there too)."""
-    per: Per = "all"
-    """One manifold for all source features, or a mixture: one for each class or one for each source domain, trained on
-    its own features alone; a projection searches every one, and the most similar answers."""
-    shared: bool = False
-    """The components of a mixture share all weights but the first bias of the decoder, one for each component, and are
-    trained together on all features (kind vae, per class or domain)."""
     latent_dim: int = 32
     """Dimensions of the latent u (1-NN ignores it: its latent is an index)."""
     hidden: tuple[int, ...] = (128, 128)
     """Widths of the decoder's hidden layers; the encoder or the discriminator has them mirrored."""
     kl_weight: float = 1e-3
     """Weight of the KL term per sample, in nats, against a reconstruction error per coordinate (VAE)."""
-    denoise: float = 0.0
-    """With this probability the encoder sees a training feature moved as an unseen domain might move it, by a draw from
-    the covariance of the class means between source domains, and must rebuild the unmoved one (VAE); 0 never moves."""
-    rehearse: float = 0.0
-    """With this probability the encoder sees, in place of a training feature, what a network that never saw the domain
-    of its image makes of that image, and must rebuild the feature (VAE, one for all); trains one more network for each
-    source domain; 0 trains none."""
     optimizer: Literal["adamw", "sgd"] = "adamw"
     """Optimiser of the training; the GAN takes adamw only."""
     learning_rate: float | None = None
@@ -90,35 +69,12 @@ class ManifoldConfig:
     gradient_penalty: float = 0.1
     """Weight of R1, the discriminator's squared gradient at real features scaled to unit length (GAN)."""
     bank_size: int = 2048
-    """At most so many decoded source points are kept to start a projection from, shared out among the components of a
-    mixture (1-NN keeps all features)."""
+    """At most so many decoded source points are kept to start a projection from (1-NN keeps all features)."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))
         if self.kind not in get_args(ManifoldKind):
             raise ConfigError(f"there is no manifold {self.kind!r}; choose one of {', '.join(get_args(ManifoldKind))}.")
-        if self.space not in get_args(ManifoldSpace):
-            raise ConfigError(f"space must be feature or backbone; got {self.space!r}.")
-        if self.per not in get_args(Per):
-            raise ConfigError(f"per must be one of {', '.join(get_args(Per))}; got {self.per!r}.")
-        if self.kind == "nearest" and self.per != "all":
-            raise ConfigError(
-                f"the nearest source feature is the same one whether or not each {self.per} is searched on its own; "
-                "set per to all."
-            )
-        if self.shared and (self.kind != "vae" or self.per == "all"):
-            raise ConfigError(
-                "shared weights are for mixtures of MLP VAEs: set kind to vae and per to class or domain, before "
-                f"shared where settings are given one by one; got kind {self.kind} and per {self.per}."
-            )
-        if not 0 <= self.denoise <= 1:
-            raise ConfigError(f"denoise is a probability from 0 (never) to 1 (always); got {self.denoise}.")
-        if self.denoise and (self.kind not in ("vae", "conv-vae") or self.shared):
-            raise ConfigError(
-                f"denoise trains the encoder of a VAE whose weights are its own; got kind {self.kind} with shared "
-                f"{self.shared}: set denoise to 0, or kind to vae and shared to false."
-            )
-        self._require_rehearsable()
         if self.optimizer not in ("adamw", "sgd"):
             raise ConfigError(f"optimizer must be adamw or sgd; got {self.optimizer!r}.")
         if self.kind == "gan" and self.optimizer != "adamw":
@@ -139,20 +95,6 @@ class ManifoldConfig:
                 raise ConfigError(f"{name} must be zero or a positive number; got {getattr(self, name)}.")
         if not 0 <= self.momentum < 1:
             raise ConfigError(f"momentum must be at least 0 and below 1; got {self.momentum}.")
-
-    def _require_rehearsable(self) -> None:
-        if not 0 <= self.rehearse <= 1:
-            raise ConfigError(f"rehearse is a probability from 0 (never) to 1 (always); got {self.rehearse}.")
-        if self.rehearse and (self.kind not in ("vae", "conv-vae") or self.per != "all"):
-            raise ConfigError(
-                f"rehearse trains the encoder of one VAE for all features; got kind {self.kind} with per {self.per}: "
-                "set rehearse to 0, or kind to vae and per to all."
-            )
-        if self.rehearse and self.denoise:
-            raise ConfigError(
-                "rehearse and denoise both choose what the encoder sees in place of a feature: set one of them to 0; "
-                f"got rehearse {self.rehearse} and denoise {self.denoise}."
-            )
 
     @property
     def resolved_epochs(self) -> int:
@@ -216,22 +158,10 @@ class ManifoldReport:
     """Latent dimensions whose posterior mean varies over the held-out features by more than 0.01 (VAE)."""
     diversity: float | None = None
     """Mean pairwise cosine distance of samples, relative to that of held-out features (GAN)."""
-    rehearsed_cosine: float | None = None
-    """Mean cosine of a held-out feature to its rehearsed one, where features were rehearsed (VAE)."""
-    rehearsed_home_cosine: float | None = None
-    """Mean cosine of a held-out feature to what encoder and decoder make of its rehearsed one (VAE)."""
-    name: str = ""
-    """The class or the domain that a component of a mixture was trained on; empty for a manifold of its own."""
-    components: tuple[ManifoldReport, ...] = ()
-    """What was measured of each component of a mixture on the held-out features of its own."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; what only mixtures or rehearsals have is left out for others."""
-        values = {item.name: getattr(self, item.name) for item in fields(self)}
-        values["components"] = [report.as_dict() for report in self.components]
-        return {
-            name: value for name, value in values.items() if value not in (None, "", []) or name not in _ONLY_SOME_HAVE
-        }
+        """Plain values for JSON."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> ManifoldReport:
@@ -240,10 +170,7 @@ class ManifoldReport:
         missing = [name for name, field in known.items() if field.default is MISSING and name not in values]
         if missing:
             raise ModelFileError(f"the manifold's report lacks {', '.join(missing)}; the file was edited or truncated.")
-        kept = {name: value for name, value in values.items() if name in known}
-        if "components" in kept:
-            kept["components"] = tuple(cls.from_dict(component) for component in kept["components"])
-        return cls(**kept)
+        return cls(**{name: value for name, value in values.items() if name in known})
 
 
 class Manifold(nn.Module, ABC):
@@ -257,7 +184,6 @@ class Manifold(nn.Module, ABC):
 
     has_encoder: bool
     is_continuous: bool
-    per: Per = "all"
     bank_latents: torch.Tensor
     bank_features: torch.Tensor
 

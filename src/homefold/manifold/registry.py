@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Mapping
 from typing import Literal, get_args
 
 import torch
 
-from homefold.errors import ConfigError
 from homefold.manifold.base import Manifold, ManifoldConfig, ManifoldKind
 from homefold.manifold.gan import build_gan, fit_gan
-from homefold.manifold.mixture import FeatureGroups, Features, Mixture, fit_mixture
 from homefold.manifold.nearest import NearestNeighbour, fit_nearest
-from homefold.manifold.rehearsing import Rehearsed
-from homefold.manifold.shared_vae import fit_shared_vae
 from homefold.manifold.vae import build_vae, fit_vae
 from homefold.progress import ProgressReporter
 
@@ -39,8 +33,6 @@ def build_manifold(config: ManifoldConfig, feature_dim: int, bank_size: int = 0)
         feature_dim: dimensions of a feature.
         bank_size: rows of the empty bank; `load_state_dict` replaces it by the state's.
     """
-    if config.per != "all":
-        return _empty_mixture(config, feature_dim)
     manifold: Manifold
     match config.kind:
         case "vae" | "conv-vae":
@@ -53,25 +45,12 @@ def build_manifold(config: ManifoldConfig, feature_dim: int, bank_size: int = 0)
     return manifold
 
 
-def _component_config(config: ManifoldConfig) -> ManifoldConfig:
-    return replace(config, per="all", shared=False)
-
-
-def _empty_mixture(config: ManifoldConfig, feature_dim: int) -> Mixture:
-    mixture = Mixture(feature_dim, partial(build_manifold, _component_config(config), feature_dim), config.per)
-    mixture.freeze()
-    return mixture
-
-
 def fit_manifold(
     config: ManifoldConfig,
     train: torch.Tensor,
     held_out: torch.Tensor,
     *,
     labels: torch.Tensor | None = None,
-    groups: FeatureGroups | None = None,
-    shifts: torch.Tensor | None = None,
-    rehearsed: Rehearsed | None = None,
     seed: int,
     device: torch.device | str = "cpu",
     reporter: ProgressReporter | None = None,
@@ -85,48 +64,19 @@ def fit_manifold(
         train: (n, d) source features, normalised as they will be at inference.
         held_out: (m, d) features of the same source domains: selection and the report use them.
         labels: (n,) labels of `train`, which 1-NN keeps beside its features.
-        groups: which component of a mixture each feature is for, see `component_groups`.
-        shifts: (cells, d) how domains move features, see `denoising_shifts`.
-        rehearsed: what stands for the features when their domains are rehearsed as unseen, see `rehearse`.
         seed: all randomness follows from it.
         device: where to train; the result stays there.
         reporter: is told of each epoch.
-        initial: weights to go on from, of a manifold of the same kind; 1-NN and mixtures take none.
+        initial: weights to go on from, of a manifold of the same kind; 1-NN takes none.
         keep: the epoch to keep, the best on `held_out` or the last.
 
     Returns:
         The manifold, frozen, with its `report`; `require_usable` says whether it may be used.
     """
-    if config.per != "all":
-        if groups is None or initial is not None:
-            raise ConfigError(
-                f"one manifold for each {config.per} needs groups that tell which feature is whose, and cannot go on "
-                "from earlier weights; set per to all otherwise."
-            )
-        component = replace(_component_config(config), bank_size=max(1, config.bank_size // len(groups.names)))
-
-        def fit(parts: Sequence[Features]) -> Sequence[Manifold]:
-            if config.shared:
-                return fit_shared_vae(component, parts, seed=seed, device=device, reporter=reporter, keep=keep)
-            return [
-                fit_manifold(component, *part, shifts=shifts, seed=seed, device=device, reporter=reporter, keep=keep)
-                for part in parts
-            ]
-
-        return fit_mixture(_empty_mixture(config, train.shape[1]), train, held_out, groups, fit)
     match config.kind:
         case "vae" | "conv-vae":
             return fit_vae(
-                config,
-                train,
-                held_out,
-                seed=seed,
-                device=device,
-                reporter=reporter,
-                initial=initial,
-                keep=keep,
-                shifts=shifts,
-                rehearsed=rehearsed,
+                config, train, held_out, seed=seed, device=device, reporter=reporter, initial=initial, keep=keep
             )
         case "gan":
             return fit_gan(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -28,8 +27,6 @@ from homefold.manifold.base import (
     nearly_constant,
     training_rate,
 )
-from homefold.manifold.denoising import moved
-from homefold.manifold.rehearsing import Rehearsed, asked_for, seen_instead
 from homefold.manifold.vae_gradient import VAEGradient, linear_layers
 from homefold.progress import ProgressReporter, SilentReporter
 from homefold.seeding import generator, isolated_seed
@@ -37,20 +34,14 @@ from homefold.seeding import generator, isolated_seed
 __all__ = [
     "VAE",
     "build_vae",
-    "diverged",
-    "finish_vae",
     "fit_vae",
     "gaussian_kl",
     "reconstruction_loss",
     "vae_loss",
-    "vae_optimizer",
 ]
 
-LossFunction = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], torch.Tensor]
-"""Targets, noise and what the encoder sees instead of the targets, to the loss, the gradients of the weights set."""
-
-Sight = Callable[[torch.Tensor, torch.Tensor, torch.Generator], torch.Tensor]
-"""Rows of the training features, the features there and a draw, to what the encoder sees of them."""
+LossFunction = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+"""Targets and noise to the loss, the gradients of the weights set."""
 
 _ACTIVE_VARIANCE = 0.01
 _LEAST_EXPLAINED = 0.1
@@ -180,8 +171,6 @@ def fit_vae(
     reporter: ProgressReporter | None = None,
     initial: Mapping[str, torch.Tensor] | None = None,
     keep: Literal["best", "last"] = "best",
-    shifts: torch.Tensor | None = None,
-    rehearsed: Rehearsed | None = None,
 ) -> VAE:
     """Train a VAE on source features and keep the weights that reconstruct held-out source features best.
 
@@ -195,11 +184,7 @@ def fit_vae(
         initial: weights to go on from, as `state_dict` gives them (a bank among them counts for nothing); none
             begins anew.
         keep: the epoch to keep, the best on `held_out` or the last.
-        shifts: (cells, d) how domains move features, for settings that denoise; see `denoising`.
-        rehearsed: what stands for the features, for settings that rehearse; see `rehearsing`.
     """
-    if config.denoise and shifts is None:
-        raise ConfigError("denoise needs to know how domains move features: give shifts, or set denoise to 0.")
     check_features(train, held_out)
     device = torch.device(device)
     train, held_out = (z.detach().to(device, torch.float32) for z in (train, held_out))
@@ -208,50 +193,13 @@ def fit_vae(
     if initial is not None:
         load_weights(model, initial)
     model.to(device)
-    rehearsed = asked_for(config, rehearsed, train, held_out)
-    see = _sight(config, shifts.to(device, torch.float32) if shifts is not None else None, rehearsed)
-    judge = _judge(model, config, held_out, rehearsed)
-    best_epoch = _train(model, config, train, judge, seed, reporter or SilentReporter(), keep, see)
-    finish_vae(model, config, train, held_out, seed=seed, best_epoch=best_epoch)
-    if rehearsed is not None:
-        model.report = _with_rehearsal(model, held_out, rehearsed.held_out)
+    best_epoch = _train(model, config, train, held_out, seed, reporter or SilentReporter(), keep)
+    _finish(model, config, train, held_out, seed=seed, best_epoch=best_epoch)
     return model
 
 
-def _sight(config: ManifoldConfig, shifts: torch.Tensor | None, rehearsed: Rehearsed | None) -> Sight | None:
-    """What the encoder is to see; None where that is the features as they are."""
-    if config.denoise and shifts is not None:
-        return lambda rows, target, draw: moved(target, shifts, config.denoise, draw)
-    if rehearsed is not None:
-        return lambda rows, target, draw: seen_instead(target, rehearsed.train[rows], config.rehearse, draw)
-    return None
-
-
-def _judge(
-    model: VAE, config: ManifoldConfig, held_out: torch.Tensor, rehearsed: Rehearsed | None
-) -> Callable[[], float]:
-    """The held-out loss by which an epoch is chosen: of what the encoder sees in training, by how often it does."""
-
-    def loss_seeing(seen: torch.Tensor) -> float:
-        return float(reconstruction_loss(_reconstruct(model, seen), held_out))
-
-    if rehearsed is None:
-        return lambda: loss_seeing(held_out)
-    share, there = config.rehearse, rehearsed.held_out
-    return lambda: (1 - share) * loss_seeing(held_out) + share * loss_seeing(there)
-
-
-def _with_rehearsal(model: VAE, held_out: torch.Tensor, rehearsed: torch.Tensor) -> ManifoldReport:
-    """The report with how close rehearsed features `(m, d)` are to the held-out ones, as they are and brought home."""
-    return replace(
-        model.report,
-        rehearsed_cosine=float(F.cosine_similarity(held_out, rehearsed).mean()),
-        rehearsed_home_cosine=float(F.cosine_similarity(held_out, _reconstruct(model, rehearsed)).mean()),
-    )
-
-
 @torch.no_grad()
-def finish_vae(
+def _finish(
     model: VAE, config: ManifoldConfig, train: torch.Tensor, held_out: torch.Tensor, *, seed: int, best_epoch: int
 ) -> None:
     """Freeze a trained VAE, fill its bank from `train: (n, d)` and measure it on `held_out: (m, d)`."""
@@ -266,26 +214,26 @@ def _train(
     model: VAE,
     config: ManifoldConfig,
     train: torch.Tensor,
-    judge: Callable[[], float],
+    held_out: torch.Tensor,
     seed: int,
     reporter: ProgressReporter,
     keep: Literal["best", "last"],
-    see: Sight | None,
 ) -> int:
     """Run the epochs, leave the best or the last weights in the model, and return the epoch they come from."""
     epochs = config.resolved_epochs
-    learn = _training_step(model, vae_optimizer(config, model), config, min(config.batch_size, len(train)))
+    learn = _training_step(model, _optimizer(config, model), config, min(config.batch_size, len(train)))
     best_loss, best_epoch, best_state = math.inf, 0, {}
     judge_every = max(1, epochs // 30)
     with reporter.task(f"Manifold ({config.kind.upper()})", total=epochs) as task:
         for epoch in range(epochs):
-            facts = {"loss": _run_epoch(learn, config, train, seed, epoch, see)}
+            facts = {"loss": _run_epoch(learn, config, train, seed, epoch)}
             if not math.isfinite(facts["loss"]):
-                raise diverged(config, epoch, train)
+                raise _diverged(config, epoch, train)
             if (epoch + 1) % judge_every == 0 or epoch + 1 == epochs:
-                facts["held_out"] = held_out_loss = judge()
+                held_out_loss = float(reconstruction_loss(_reconstruct(model, held_out), held_out))
+                facts["held_out"] = held_out_loss
                 if not math.isfinite(held_out_loss):
-                    raise diverged(config, epoch, train)
+                    raise _diverged(config, epoch, train)
                 if held_out_loss < best_loss or keep == "last":
                     best_loss, best_epoch = held_out_loss, epoch + 1
                     best_state = {name: value.clone() for name, value in model.state_dict().items()}
@@ -296,19 +244,14 @@ def _train(
 
 
 def _training_step(model: VAE, optimizer: torch.optim.Optimizer, config: ManifoldConfig, rows: int) -> CapturedStep:
-    """A step on targets (rows, d) with noise (rows, latent_dim) at a learning rate; returns the loss before it.
-
-    The encoder sees the targets, or what is given beside them.
-    """
+    """A step on targets (rows, d) with noise (rows, latent_dim) at a learning rate; returns the loss before it."""
     device = model.bank_latents.device
     measure = _gradient_by_hand(model, config, rows) or _gradient_by_autograd(model, optimizer, config)
 
-    def learn(
-        target: torch.Tensor, noise: torch.Tensor, rate: float | torch.Tensor, seen: torch.Tensor | None = None
-    ) -> torch.Tensor:
+    def learn(target: torch.Tensor, noise: torch.Tensor, rate: float | torch.Tensor) -> torch.Tensor:
         for group in optimizer.param_groups:
             group["lr"] = rate
-        loss = measure(target, noise, seen)
+        loss = measure(target, noise)
         optimizer.step()
         return loss
 
@@ -318,21 +261,14 @@ def _training_step(model: VAE, optimizer: torch.optim.Optimizer, config: Manifol
 def _gradient_by_hand(model: VAE, config: ManifoldConfig, rows: int) -> LossFunction | None:
     """What sets the gradients on a CPU; on CUDA, where steps are recorded, autograd costs nothing."""
     encoder, decoder = linear_layers(model.encoder), linear_layers(model.decoder)
-    if (
-        encoder is None
-        or decoder is None
-        or model.bank_latents.device.type != "cpu"
-        or config.denoise
-        or config.rehearse
-    ):
+    if encoder is None or decoder is None or model.bank_latents.device.type != "cpu":
         return None
-    by_hand = VAEGradient(encoder, decoder, SLOPE, rows, config.kl_weight)
-    return lambda target, noise, seen: by_hand(target, noise)
+    return VAEGradient(encoder, decoder, SLOPE, rows, config.kl_weight)
 
 
 def _gradient_by_autograd(model: VAE, optimizer: torch.optim.Optimizer, config: ManifoldConfig) -> LossFunction:
-    def measure(target: torch.Tensor, noise: torch.Tensor, seen: torch.Tensor | None) -> torch.Tensor:
-        mean, log_variance = model.posterior(target if seen is None else seen)
+    def measure(target: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        mean, log_variance = model.posterior(target)
         reconstruction = model.decode(torch.addcmul(mean, noise, (0.5 * log_variance).exp()))
         loss = vae_loss(reconstruction, target, mean, log_variance, config.kl_weight)
         optimizer.zero_grad(set_to_none=True)
@@ -342,14 +278,7 @@ def _gradient_by_autograd(model: VAE, optimizer: torch.optim.Optimizer, config: 
     return measure
 
 
-def _run_epoch(
-    learn: CapturedStep,
-    config: ManifoldConfig,
-    train: torch.Tensor,
-    seed: int,
-    epoch: int,
-    see: Sight | None,
-) -> float:
+def _run_epoch(learn: CapturedStep, config: ManifoldConfig, train: torch.Tensor, seed: int, epoch: int) -> float:
     """One pass in whole batches (what remains of the shuffled order waits for another epoch); the mean loss."""
     size = min(config.batch_size, len(train))
     steps = len(train) // size
@@ -357,17 +286,15 @@ def _run_epoch(
     order = torch.randperm(len(train), generator=draw, device=train.device)
     total = torch.zeros((), device=train.device)
     for step in range(steps):
-        rows = order[step * size : (step + 1) * size]
-        target = train[rows]
+        target = train[order[step * size : (step + 1) * size]]
         noise = torch.randn(size, config.latent_dim, generator=draw, device=train.device)
         rate = training_rate(config, epoch * steps + step, config.resolved_epochs * steps)
-        seen = None if see is None else see(rows, target, draw)
-        total += learn(target, noise, rate, seen)
+        total += learn(target, noise, rate)
     # the only wait for the device in an epoch
     return float(total) / steps
 
 
-def vae_optimizer(config: ManifoldConfig, model: nn.Module) -> torch.optim.Optimizer:
+def _optimizer(config: ManifoldConfig, model: nn.Module) -> torch.optim.Optimizer:
     """The configured optimiser of all weights."""
     rate, decay = config.resolved_learning_rate, config.weight_decay
     if config.optimizer == "sgd":
@@ -375,7 +302,7 @@ def vae_optimizer(config: ManifoldConfig, model: nn.Module) -> torch.optim.Optim
     return fused_adamw(model, rate, decay)
 
 
-def diverged(config: ManifoldConfig, epoch: int, train: torch.Tensor) -> TrainingDivergedError:
+def _diverged(config: ManifoldConfig, epoch: int, train: torch.Tensor) -> TrainingDivergedError:
     """What to say when the loss is no number any more."""
     return TrainingDivergedError(
         f"The loss of the manifold ({config.kind}) became NaN or infinite in epoch {epoch + 1} of "
@@ -390,8 +317,6 @@ def _reconstruct(model: VAE, z: torch.Tensor) -> torch.Tensor:
 
 
 def _advice(config: ManifoldConfig) -> str:
-    if config.rehearse == 1:
-        return "Set its rehearse below 1 (--manifold.rehearse), so that the encoder sees features as they are too."
     if config.kl_weight > _SAFE_KL_WEIGHT:
         return f"Lower its kl_weight (--manifold.kl-weight; it is {config.kl_weight:g}; 0.001 to 0.01 works)."
     return (

@@ -65,14 +65,11 @@ class TaskKey:
         source: key of the labelled source images.
         config: every setting, the seed among them.
         adapt: key of the labelled target images to fine-tune on; empty when there are none.
-        without: keys of the source without each of its domains in turn, where `config` rehearses and there are two or
-            more of them.
     """
 
     source: str
     config: HomefoldConfig
     adapt: str = ""
-    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,8 +292,7 @@ def require_plain_look(config: HomefoldConfig, name: str, *, views: bool = True)
     """
     asked = config.projection
     ignored = [f"projection.views={asked.views}"] if views and asked.views > 1 else []
-    others = {"textures": asked.textures, "tints": asked.tints} if views else {}
-    ignored += [f"projection.{kind}={count}" for kind, count in others.items() if count]
+    ignored += [f"projection.textures={asked.textures}"] if views and asked.textures else []
     ignored += [f"style.blocks={'/'.join(config.style.blocks)}"] if config.style.blocks else []
     if ignored:
         raise ConfigError(

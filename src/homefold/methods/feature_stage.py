@@ -16,10 +16,9 @@ from torch import nn
 from homefold.config import HomefoldConfig
 from homefold.data.splits import selection_split
 from homefold.evaluation.stage_store import Stage, StageId, stage_id
-from homefold.features import FeatureConfig, FeatureNet, build_feature_net, extract_features, train_features
+from homefold.features import FeatureConfig, FeatureNet, build_feature_net, train_features
 from homefold.features.backbones import build_backbone, find_weights, list_backbones
 from homefold.features.extraction import extract_views
-from homefold.features.network import FeatureSpace
 from homefold.features.style_variation import require_style_layers
 from homefold.features.views import WHOLE, View
 from homefold.methods.base import ImageSet, TaskKey, TrainingTask
@@ -140,54 +139,34 @@ class FeatureStage:
         report: dict[str, Any] = self.stage.state["report"]
         return report
 
-    @property
-    def head(self) -> nn.Module:
-        """From the backbone's output to z."""
-        assert isinstance(self.net, FeatureNet)
-        return self.net.head
-
-    def source(self, space: FeatureSpace = "feature") -> torch.Tensor:
+    def source(self) -> torch.Tensor:
         """Raw features `(n, d)` of all source images."""
-        return self._features("source", self._task.source.images, space)[0]
+        return self._features("source", self._task.source.images)[0]
 
-    def adapt(self, space: FeatureSpace = "feature") -> torch.Tensor:
+    def adapt(self) -> torch.Tensor:
         """Raw features `(k, d)` of the labelled target images of few-shot adaptation."""
         assert self._task.adapt is not None
-        return self._features("adapt", self._task.adapt.images, space)[0]
+        return self._features("adapt", self._task.adapt.images)[0]
 
-    def of(
-        self, images: ImageSet, space: FeatureSpace = "feature", views: tuple[View, ...] = WHOLE
-    ) -> tuple[torch.Tensor, float]:
+    def of(self, images: ImageSet, views: tuple[View, ...] = WHOLE) -> tuple[torch.Tensor, float]:
         """Raw features `(n, d)` of images, and the seconds that they took when they were computed.
 
         Args:
             images: of any domain.
-            space: z, or the backbone's output.
             views: how each image is seen; the features are the mean of all views.
         """
-        return self._features(f"images-{images.key}", images.pixels, space, views)
+        return self._features(f"images-{images.key}", images.pixels, views)
 
-    def _features(
-        self, name: str, pixels: np.ndarray, space: FeatureSpace, views: tuple[View, ...] = WHOLE
-    ) -> tuple[torch.Tensor, float]:
+    def _features(self, name: str, pixels: np.ndarray, views: tuple[View, ...] = WHOLE) -> tuple[torch.Tensor, float]:
         def extract() -> dict[str, Any]:
             began = time.perf_counter()
-            device = self._task.device
-            if views == WHOLE:
-                z = extract_features(self.net, pixels, device, space=space)
-            else:
-                z = extract_views(self.net, pixels, device, space=space, views=views)
+            z = extract_views(self.net, pixels, self._task.device, views)
             return {"features": z.cpu(), "seconds": time.perf_counter() - began}
 
-        name = name if space == "feature" else f"{name}-{space}"
         if views != WHOLE:
             mirrored = "-mirrored" if any(view.mirrored for view in views) else ""
-            counts = {
-                "textures": sum(view.texture > 0 for view in views),
-                "tints": sum(view.tint > 0 for view in views),
-            }
-            name = f"{name}-{len(views) - sum(counts.values())}-views{mirrored}"
-            name += "".join(f"-{count}-{kind}" for kind, count in counts.items() if count)
+            textures = sum(view.texture > 0 for view in views)
+            name = f"{name}-{len(views) - textures}-views{mirrored}" + (f"-{textures}-textures" if textures else "")
         found = self._task.stages.derived(self.stage.folder, name, extract)
         return found["features"].to(self._task.device), float(found["seconds"])
 

@@ -17,7 +17,7 @@ from homefold.device import one_thread
 from homefold.evaluation.stage_store import Stage, StageId
 from homefold.feature_model import FeatureModel, to_sphere
 from homefold.features.views import WHOLE, View
-from homefold.manifold import Manifold, ManifoldConfig, Mixture, paper_manifold_config
+from homefold.manifold import Manifold, ManifoldConfig, paper_manifold_config
 from homefold.methods.base import (
     Answers,
     ClassifierNetwork,
@@ -32,7 +32,6 @@ from homefold.methods.deep_all import deep_all_config
 from homefold.methods.feature_stage import FeatureStage, features_id, require_stage_1, train_feature_stage
 from homefold.methods.home_stages import classifier_id, feature_model, manifold_id
 from homefold.methods.offset_stop import project_with_offset
-from homefold.methods.rehearsal_stage import rehearsal_ids
 from homefold.methods.style_stage import style_ids, styled_stage, with_style_blocks
 from homefold.projection import Projection, ProjectionConfig, elbow_index, projection_preset
 from homefold.projection.engines import loss_and_gradient
@@ -77,20 +76,15 @@ class HomeMethod(Method):
         config.views()  # complains of too many before any work
         config = with_style_blocks(config)
         if self.manifold is None:
-            return replace(config, classifier=replace(config.classifier, train_on="features"))
+            return config
         config.require_consistent()
-        if self.manifold == "nearest":
-            # All source features stand for every class and domain at once.
-            config = replace(config, projection=config.projection.search_only())
-        config = replace(config, manifold=_manifold_config(config, self.manifold, preset))
-        config.projection.require_manifold(config.manifold.per)
-        return config
+        return replace(config, manifold=_manifold_config(config, self.manifold, preset))
 
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
         stages = [features_id(replace(key, adapt=""))] if key.adapt else []
         stages.append(features_id(key))
         if self.manifold is not None:
-            stages += [*rehearsal_ids(key), manifold_id(key)]
+            stages.append(manifold_id(key))
         stages.append(classifier_id(key))
         return (*stages, *style_ids(key))
 
@@ -109,12 +103,11 @@ def _manifold_config(config: HomefoldConfig, kind: str, preset: str) -> Manifold
     if kind == "vae":
         return given if given.kind in ("vae", "conv-vae") else replace(given, kind="vae")
     if kind == "nearest":
-        return replace(given, kind="nearest", per="all", shared=False, denoise=0.0, rehearse=0.0)
+        return replace(given, kind="nearest")
     if preset == "paper":
-        return replace(paper_manifold_config("gan"), space=given.space, per=given.per)
+        return paper_manifold_config("gan")
     epochs = None if given.epochs is None else math.ceil(given.epochs * _GAN_EPOCHS_PER_VAE_EPOCH)
-    own = replace(given, shared=False, denoise=0.0, rehearse=0.0, optimizer="adamw", learning_rate=None, epochs=epochs)
-    return replace(own, kind="gan")
+    return replace(given, kind="gan", optimizer="adamw", learning_rate=None, epochs=epochs)
 
 
 class TrainedHome(TrainedMethod):
@@ -146,65 +139,49 @@ class TrainedHome(TrainedMethod):
         return self._stages
 
     def answer(self, images: ImageSet) -> Answers:
-        z, seconds = self._seen.of(images, "feature" if self.model.head is None else "backbone", self._views)
+        z, seconds = self._seen.of(images, self._views)
         if self.method.manifold is None:
             began = time.perf_counter()
             predictions = self.model.predict(z, projected=False)
-            return Answers(predictions, seconds + time.perf_counter() - began, self.model.seen(z))
-        before, plain_seconds = self._unmoved(images, z)
-        if not self.model.projection.answers_for_all:
-            seconds += plain_seconds
+            return Answers(predictions, seconds + time.perf_counter() - began, self.model.prepare(z))
+        before = z if self._seen is self.features else self.features.of(images, self._views)[0]
         self.model.off_manifold_scale(self.model.projection)  # of the model rather than of these images
         began = time.perf_counter()
         found = self._project(z)
-        predictions = self.model.classify(found, z, plain=before)
+        predictions = self.model.classify(found)
         seconds += time.perf_counter() - began
         return Answers(
             predictions,
             seconds,
-            self.model.seen(before),
-            self.model.seen_projected(found),
+            self.model.prepare(before),
+            found.features,
             self.model.predict(before, projected=False),
-            self._curves(self.model.prepare(z), found),
+            self._curves(self.model.prepare(z)),
         )
-
-    def _unmoved(self, images: ImageSet, z: torch.Tensor) -> tuple[torch.Tensor, float]:
-        """What `z` would be had no style been moved, and the seconds that another pass for it took."""
-        if self._seen is self.features:
-            return z, 0.0
-        return self.features.of(images, "feature" if self.model.head is None else "backbone", self._views)
 
     def _project(self, z: torch.Tensor) -> Projection:
         if not self.method.stop_offset:
             return self.model.project(z)
-        found = project_with_offset(
+        return project_with_offset(
             self.model.manifold,
             self.model.prepare(z),
             self.model.projection,
             seed=self.model.seed,
             offset=self.method.stop_offset,
         )
-        return self.model.at_own_length(found, z)
 
-    def _curves(self, prepared: torch.Tensor, found: Projection) -> dict[str, np.ndarray]:
-        """Loss against iteration for a few evenly spaced samples, from one random start; on the component that won."""
+    def _curves(self, prepared: torch.Tensor) -> dict[str, np.ndarray]:
+        """Loss against iteration for a few evenly spaced samples, from one random start."""
         manifold, search = self.model.manifold, self.model.projection
         if not manifold.is_continuous or not len(prepared):
             return {}
         if search.stop != "elbow" or search.starts != 1:
             # The default search begins almost at its end, where no elbow is to be seen.
-            search = replace(projection_preset("authors"), prior=search.prior)
+            search = projection_preset("authors")
         search = replace(search, steps=max(search.window + 2, min(search.steps, _CURVE_STEPS)))
         samples = np.unique(np.linspace(0, len(prepared) - 1, _CURVES).astype(np.int64))
         z = prepared[torch.from_numpy(samples).to(prepared.device)]
-        if isinstance(manifold, Mixture) and found.components is not None:
-            won = found.components.won[torch.from_numpy(samples).to(prepared.device)].tolist()
-            each = [
-                _losses(manifold.parts[i], row[None], search, self.model.seed) for i, row in zip(won, z, strict=True)
-            ]
-            curve = torch.cat(each, dim=1)
-        else:
-            curve = _losses(manifold, z, search, self.model.seed)
+        curve = _losses(manifold, z, search, self.model.seed)
         elbow = elbow_index(curve, search.window)
         return {"loss": curve.T.cpu().numpy(), "samples": samples, "elbow": elbow.cpu().numpy()}
 
@@ -236,7 +213,7 @@ def _losses(manifold: Manifold, z: torch.Tensor, search: ProjectionConfig, seed:
         rule = search.step_rule()
         rule.reset(u)
         for _ in range(search.steps):
-            loss, gradient = loss_and_gradient(manifold.decode, u, z, search.prior)
+            loss, gradient = loss_and_gradient(manifold.decode, u, z)
             u = rule.step(u, gradient)
             losses.append(loss)
     return torch.stack(losses)

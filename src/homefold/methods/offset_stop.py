@@ -8,11 +8,10 @@ import torch
 
 from homefold.device import one_thread
 from homefold.errors import ConfigError
-from homefold.manifold import Manifold, Mixture
+from homefold.manifold import Manifold
 from homefold.projection import Projection, ProjectionConfig, project
 from homefold.projection.engines import loss_and_gradient
 from homefold.projection.objective import cosine_distance
-from homefold.projection.projector import nearest_component
 from homefold.projection.starts import starting_latents
 
 __all__ = ["project_with_offset"]
@@ -32,9 +31,6 @@ def project_with_offset(
         seed: of the start.
         offset: ε, negative for earlier.
     """
-    if isinstance(manifold, Mixture):
-        parts = [project_with_offset(part, z, config, seed=seed, offset=offset) for part in manifold.parts]
-        return nearest_component(parts, manifold.component_names, config)
     if not manifold.is_continuous or config.starts != 1:
         raise ConfigError("stopping early or late needs a continuous manifold and a projection with a single start.")
     found = project(manifold, z, config, seed=seed)
@@ -60,7 +56,7 @@ def _walk(
         rule.reset(u)
         chosen = u.clone()
         for step in range(1, int(wanted.max()) + 1):
-            _, gradient = loss_and_gradient(manifold.decode, u, z, config.prior)
+            _, gradient = loss_and_gradient(manifold.decode, u, z)
             u = rule.step(u, gradient)
             chosen = torch.where((wanted == step)[:, None], u, chosen)
     return chosen

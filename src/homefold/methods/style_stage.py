@@ -14,7 +14,7 @@ from homefold.config import HomefoldConfig
 from homefold.data.splits import selection_split
 from homefold.evaluation.stage_store import Stage, StageId, stage_id
 from homefold.features.backbones import build_backbone
-from homefold.features.network import FeatureNet, FeatureSpace
+from homefold.features.network import FeatureNet
 from homefold.features.views import WHOLE, View
 from homefold.methods.base import TaskKey, TrainingTask
 from homefold.methods.feature_stage import FeatureStage, features_id
@@ -26,10 +26,7 @@ __all__ = ["StyledStage", "style_id", "style_ids", "styled_stage", "with_style_b
 def style_id(key: TaskKey) -> StageId:
     """The styles of these sources in this f, after these blocks."""
     config = key.config
-    style = config.style
-    if style.manifold != "vae":
-        style = replace(style, latent_dim=StyleConfig.latent_dim, prior=StyleConfig.prior)
-    return stage_id("style", features=features_id(key).digest, style=asdict(style), seed=config.seed)
+    return stage_id("style", features=features_id(key).digest, style=asdict(config.style), seed=config.seed)
 
 
 def style_ids(key: TaskKey) -> tuple[StageId, ...]:
@@ -70,14 +67,11 @@ class StyledStage(FeatureStage):
     @cached_property
     def net(self) -> nn.Module:
         assert isinstance(self._plain.net, FeatureNet)
-        state, config = self._styles.state, self._task.config
-        style = StyleModel.from_tensors(state["tensors"], config.style, state["reports"], config.seed)
+        style = StyleModel.from_tensors(self._styles.state["tensors"], self._task.config.style)
         return styled_net(self._plain.net, style.to(self._task.device).eval().requires_grad_(False))
 
-    def _features(
-        self, name: str, pixels: np.ndarray, space: FeatureSpace, views: tuple[View, ...] = WHOLE
-    ) -> tuple[torch.Tensor, float]:
-        return super()._features(f"{name}-{self._styles.folder.name}", pixels, space, views)
+    def _features(self, name: str, pixels: np.ndarray, views: tuple[View, ...] = WHOLE) -> tuple[torch.Tensor, float]:
+        return super()._features(f"{name}-{self._styles.folder.name}", pixels, views)
 
 
 def styled_stage(task: TrainingTask, features: FeatureStage) -> FeatureStage:
@@ -91,18 +85,10 @@ def styled_stage(task: TrainingTask, features: FeatureStage) -> FeatureStage:
 
     def train(_: Any) -> dict[str, Any]:
         assert isinstance(features.net, FeatureNet)
-        train, held_out = selection_split(task.source, config.features.held_out, config.seed)
+        train, _ = selection_split(task.source, config.features.held_out, config.seed)
         style = fit_style(
-            config.style,
-            features.net,
-            task.source.images,
-            train,
-            held_out,
-            domains=task.source.domains,
-            seed=config.seed,
-            device=task.device,
-            reporter=task.reporter,
+            config.style, features.net, task.source.images, train, domains=task.source.domains, device=task.device
         )
-        return {"tensors": style.state_dict(), "reports": style.reports()}
+        return {"tensors": style.state_dict()}
 
     return StyledStage(task, features, task.stages.get(style_id(task.key), train))

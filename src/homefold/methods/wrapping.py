@@ -111,7 +111,7 @@ class Wrapped(TrainedMethod):
     def target_features(self, pixels: np.ndarray) -> torch.Tensor:
         """Features `(n, d)` of target images `(n, h, w, 3)`, in as many views as the settings say."""
         views = self.task.config.views()
-        return extract_views(self.network.features, pixels, self.task.device, space="feature", views=views)
+        return extract_views(self.network.features, pixels, self.task.device, views)
 
     def training_features(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Features `(n, d)` and labels `(n,)` of what was trained on: no held-out images, but those adapted to."""

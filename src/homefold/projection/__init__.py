@@ -1,13 +1,11 @@
 """The inference-time projection: objective, step rules, stopping rules, starts and the engines that run them."""
 
-from homefold.projection.components import Components
 from homefold.projection.config import ProjectionConfig, projection_preset
 from homefold.projection.objective import cosine_distance
 from homefold.projection.projector import Projection, chosen_engine, project
 from homefold.projection.stopping import elbow_index
 
 __all__ = [
-    "Components",
     "Projection",
     "ProjectionConfig",
     "chosen_engine",

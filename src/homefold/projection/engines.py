@@ -14,32 +14,24 @@ from homefold.projection.compiled import compiled
 from homefold.projection.config import ProjectionConfig
 from homefold.projection.fused import fused, why_not_fused
 from homefold.projection.mlp import MLPGradient, mlp_decoder
-from homefold.projection.objective import cosine_distance, latent_prior, with_latent_prior
+from homefold.projection.objective import cosine_distance
 from homefold.projection.search import Decoder, Engine, Search
 from homefold.projection.stopping import elbow_index
 
 __all__ = ["ENGINES", "batched", "choose_engine", "gradient_function", "loss_and_gradient", "loss_curve", "reference"]
 
 
-def loss_and_gradient(
-    decode: Decoder, u: torch.Tensor, targets: torch.Tensor, prior: float = 0.0
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """L_S `(rows,)` at latents `u: (rows, k)`, with the latent prior, and its gradient `(rows, k)`, by autograd."""
+def loss_and_gradient(decode: Decoder, u: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """L_S `(rows,)` at latents `u: (rows, k)`, and its gradient `(rows, k)`, by autograd."""
     with torch.enable_grad():
         u = u.detach().requires_grad_()
-        loss = _objective(decode, u, targets, prior)
+        loss = cosine_distance(decode(u), targets)
         (gradient,) = torch.autograd.grad(loss.sum(), u)
     return loss.detach(), gradient
 
 
-def _objective(decode: Decoder, u: torch.Tensor, targets: torch.Tensor, prior: float) -> torch.Tensor:
-    """What the search minimises, `(rows,)`."""
-    loss = cosine_distance(decode(u), targets)
-    return loss + latent_prior(u, prior) if prior else loss
-
-
 def gradient_function(
-    decode: Decoder, targets: torch.Tensor, repeats: int = 1, prior: float = 0.0
+    decode: Decoder, targets: torch.Tensor, repeats: int = 1
 ) -> Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]:
     """Latents `(rows, k)` to the loss and its gradient, by hand for an MLP decoder and by autograd for any other.
 
@@ -47,13 +39,12 @@ def gradient_function(
         decode: G.
         targets: `(n, d)`.
         repeats: rows for each target, one after the other.
-        prior: weight of the latent prior.
     """
     decoder = mlp_decoder(decode)
     if decoder is not None and decoder.gram.dtype == targets.dtype:
-        return with_latent_prior(MLPGradient(decoder, targets, repeats), prior)
+        return MLPGradient(decoder, targets, repeats)
     rows = targets.repeat_interleave(repeats, dim=0)
-    return lambda u: loss_and_gradient(decode, u, rows, prior)
+    return lambda u: loss_and_gradient(decode, u, rows)
 
 
 def batched(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: ProjectionConfig) -> Search:
@@ -67,7 +58,7 @@ def batched(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config
     """
     n, s, k = starts.shape
     u = starts.reshape(n * s, k).clone()
-    measure = gradient_function(decode, targets, s, config.prior)
+    measure = gradient_function(decode, targets, s)
     step_rule, stopping_rule = config.step_rule(), config.stopping_rule()
     step_rule.reset(u)
     stopping_rule.reset(u)
@@ -76,10 +67,8 @@ def batched(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config
         loss, gradient = measure(u)
         before = loss if before is None else before
         after = step_rule.step(u, gradient)
-        stopping_rule.update(step, loss, u, after)
+        stopping_rule.update(step, loss, after)
         u = after
-        if stopping_rule.finished():
-            break
     chosen, steps = stopping_rule.result()
     after, _ = measure(chosen)
     before = after if before is None else before
@@ -105,7 +94,7 @@ def loss_curve(
     rule.reset(u)
     losses, latents = [], []
     for _ in range(config.steps):
-        loss, gradient = loss_and_gradient(decode, u, target[None], config.prior)
+        loss, gradient = loss_and_gradient(decode, u, target[None])
         u = rule.step(u, gradient)
         losses.append(loss[0])
         latents.append(u[0])
@@ -126,8 +115,8 @@ def reference(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, conf
             taken = _steps_to_answer(losses, config)
             steps[i, j] = taken
             chosen[i, j] = latents[taken - 1] if taken else starts[i, j]
-            before[i, j] = _objective(decode, starts[i, j, None], targets[i, None], config.prior)[0]
-            after[i, j] = _objective(decode, chosen[i, j, None], targets[i, None], config.prior)[0]
+            before[i, j] = cosine_distance(decode(starts[i, j, None]), targets[i, None])[0]
+            after[i, j] = cosine_distance(decode(chosen[i, j, None]), targets[i, None])[0]
     return Search(chosen, steps, before, after)
 
 
@@ -135,17 +124,7 @@ def _steps_to_answer(losses: torch.Tensor, config: ProjectionConfig) -> int:
     """How many steps of a stored search lead to u*: the stopping rules once more, by looking back."""
     if config.stop == "fixed":
         return len(losses)
-    if config.stop == "elbow":
-        return int(elbow_index(losses[:, None], config.window)) + 1
-    lowest, mark, since = 0, float("inf"), 0
-    for i, loss in enumerate(losses.tolist()):
-        if loss < losses[lowest]:
-            lowest = i
-        since = 0 if loss < mark - config.tolerance else since + 1
-        mark = loss if since == 0 else mark
-        if since >= config.patience:
-            break
-    return lowest
+    return int(elbow_index(losses[:, None], config.window)) + 1
 
 
 ENGINES: dict[str, Engine] = {"reference": reference, "batched": batched, "compiled": compiled, "fused": fused}

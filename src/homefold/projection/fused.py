@@ -111,7 +111,6 @@ def fused_search(decoder: MLPDecoder, targets: torch.Tensor, starts: torch.Tenso
         config,
         decoder.slope,
         len(decoder.weights),
-        config.prior / k,
     )
     steps, before, after = (x.view(n, s) for x in per_row)
     return Search(found[:, :k].reshape(n, s, k), steps.long(), before, after)

@@ -12,7 +12,7 @@ from homefold.projection.on_chip import tile_for
 __all__ = ["launch"]
 
 _STEP_RULES = {"gradient": 0, "normalised": 1, "adam": 2}
-_STOPPING_RULES = {"fixed": 0, "elbow": 1, "plateau": 2}
+_STOPPING_RULES = {"fixed": 0, "elbow": 1}
 _PARTS = {"highest": 0, "high": 2, "medium": 1}
 _SMALLEST = tl.constexpr(1e-24)
 _SMALLEST_LENGTH = tl.constexpr(1e-12)
@@ -86,10 +86,9 @@ def _backward(
 def _search(
     start_ptr, p_ptr, c_ptr, w1_ptr, b1_ptr, w2_ptr, b2_ptr, gram_ptr, gb_ptr, bb_ptr,
     found_ptr, steps_ptr, before_ptr, after_ptr, losses_ptr, latents_ptr,
-    rows, starts, steps, rate, momentum, patience, tolerance, slope, pull,
+    rows, starts, steps, rate, momentum, slope,
     BLOCK: tl.constexpr, K: tl.constexpr, H1: tl.constexpr, H: tl.constexpr, DEPTH: tl.constexpr,
     WINDOW: tl.constexpr, STEP: tl.constexpr, STOP: tl.constexpr, PARTS: tl.constexpr,
-    PRIOR: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = row < rows
@@ -125,17 +124,13 @@ def _search(
         taken = taken + 1
     power1 = 1.0
     power2 = 1.0
-    # the elbow's last two smoothed losses and its sharpest bend; the plateau's lowest loss, mark and wait
+    # the elbow's last two smoothed losses and its sharpest bend
     older = tl.zeros((BLOCK,), tl.float32)
     newer = tl.zeros((BLOCK,), tl.float32)
     best = tl.zeros((BLOCK,), tl.float32)
-    since = tl.zeros((BLOCK,), tl.int32)
     after = tl.zeros((BLOCK,), tl.float32)
     if STOP == 1:
         best = best - float("inf")
-    if STOP == 2:
-        best = best + float("inf")
-        newer = newer + float("inf")
     # One more turn measures where the last step of a fixed search led.
     turns = tl.maximum(steps, 1)
     if STOP == 0:
@@ -147,25 +142,11 @@ def _search(
             u, w1h, w1l, b1, w2h, w2l, b2, gh, gl, gb, bb, p, c, slope, DEPTH, PARTS
         )
         loss = 1 - cosine
-        if PRIOR:
-            loss = loss + 0.5 * pull * tl.sum(u * u, axis=1)
         if step == 0:
             tl.store(before_ptr + row64, loss, mask=inside)
         if STOP == 0:
             after = loss
         g = _backward(signs1, signs, q, p, cosine, inverse, w1th, w1tl, w2th, w2tl, slope, DEPTH, PARTS)
-        if PRIOR:
-            g = g + pull * u
-
-        if STOP == 2:
-            alive = since < patience
-            lower = alive & (loss < best)
-            best = tl.where(lower, loss, best)
-            taken = tl.where(lower, step, taken)
-            chosen = tl.where(lower[:, None], u, chosen)
-            improved = loss < newer - tolerance
-            newer = tl.where(improved, loss, newer)
-            since = tl.where(alive, tl.where(improved, 0, since + 1), since)
 
         if STEP == 0:
             moved = u - rate * g
@@ -213,13 +194,9 @@ def _search(
 
         step += 1
         running = step < turns
-        if STOP == 2:
-            running = running & (tl.max(tl.where(since < patience, 1, 0), axis=0) > 0)
     if STOP == 0:
         taken = taken + steps
         chosen = u
-    if STOP == 2:
-        after = best
 
     tl.store(found_ptr + row64[:, None] * K + k[None, :], chosen, mask=inside[:, None])
     tl.store(steps_ptr + row64, taken, mask=inside)
@@ -235,7 +212,6 @@ def launch(
     config: ProjectionConfig,
     slope: float,
     depth: int,
-    pull: float = 0.0,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Run the kernel over all rows.
 
@@ -250,7 +226,6 @@ def launch(
         config: rules and number of steps.
         slope: of the LeakyReLU.
         depth: hidden layers, 1 or 2.
-        pull: weight of the latent prior for each dimension of u, those that fill it up not counted.
 
     Returns:
         u* `(rows, k)`, steps to it, loss at the start and loss at u*, `(rows,)` each.
@@ -265,10 +240,9 @@ def launch(
     tile = tile_for(config)
     _search[(triton.cdiv(rows, tile.rows),)](
         starts, p, c, *weights, found, steps, before, after, losses, latents,
-        rows, slots, config.steps, config.rate, config.momentum, config.patience, config.tolerance, slope, pull,
+        rows, slots, config.steps, config.rate, config.momentum, slope,
         BLOCK=tile.rows, K=k, H1=weights[0].shape[2], H=p.shape[1], DEPTH=depth, WINDOW=config.window,
         STEP=_STEP_RULES[config.step], STOP=_STOPPING_RULES[config.stop], PARTS=_PARTS[config.resolved_precision],
-        PRIOR=pull > 0,
         num_warps=tile.warps, enable_fp_fusion=True,
     )  # fmt: skip
     return found, steps, before, after

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-__all__ = ["Measure", "cosine_distance", "latent_prior", "with_latent_prior"]
+__all__ = ["Measure", "cosine_distance"]
 
 Measure = Callable[..., tuple[torch.Tensor, torch.Tensor]]
 """Latents `(rows, k)`, and what it needs of the targets, to the loss `(rows,)` and its gradient `(rows, k)`."""
@@ -24,24 +24,3 @@ def cosine_distance(z: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     """
     length, target_length = (x.square().sum(1).clamp_min(_SMALLEST).sqrt() for x in (z, target))
     return 1 - (z * target).sum(1) / (length * target_length)
-
-
-def latent_prior(u: torch.Tensor, prior: float) -> torch.Tensor:
-    """prior · |u|² / (2k), row by row: `(n, k)` to `(n,)`. Up to a constant, −log N(u; 0, I) for each dimension.
-
-    >>> latent_prior(torch.tensor([[3.0, 4.0]]), 0.1)
-    tensor([0.6250])
-    """
-    return u.square().sum(1) * (prior / (2 * u.shape[1]))
-
-
-def with_latent_prior(measure: Measure, prior: float) -> Measure:
-    """What `measure` gives, with the latent prior and its gradient added; a prior of zero is `measure` itself."""
-    if not prior:
-        return measure
-
-    def whole(u: torch.Tensor, *targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        loss, gradient = measure(u, *targets)
-        return loss + latent_prior(u, prior), gradient + (prior / u.shape[1]) * u
-
-    return whole

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
@@ -11,19 +10,17 @@ import torch
 
 from homefold.captured_step import Recorder, recorder_for
 from homefold.device import one_thread
-from homefold.manifold import Manifold, Mixture
+from homefold.manifold import Manifold
 from homefold.progress import ProgressReporter, SilentReporter
-from homefold.projection.components import Components
 from homefold.projection.config import ProjectionConfig
 from homefold.projection.engines import ENGINES, choose_engine, gradient_function
 from homefold.projection.objective import cosine_distance
 from homefold.projection.recorded import RowTensors, recorded_rows
 from homefold.projection.search import Decoder, Search
 from homefold.projection.starts import start_names, starting_latents
-from homefold.projection.streamed import streamed
-from homefold.tiles import apply_in_tiles, fill_tile, steady_tile
+from homefold.tiles import fill_tile, steady_tile
 
-__all__ = ["Projection", "chosen_engine", "nearest_component", "preferred_tile", "project"]
+__all__ = ["Projection", "chosen_engine", "preferred_tile", "project"]
 
 # These never look at another row, so their tiles need no filling up.
 _ROW_BY_ROW = ("fused", "reference")
@@ -46,8 +43,6 @@ class Projection:
         start: `(n,)` index of the winning start.
         start_names: what the starts are called.
         engine: what ran the search.
-        components: for a mixture, which component won and how the others compared; all the above is the winner's, and
-            the last number of a latent is its index.
     """
 
     features: torch.Tensor
@@ -58,12 +53,11 @@ class Projection:
     start: torch.Tensor
     start_names: tuple[str, ...]
     engine: str = "none"
-    components: Components | None = None
 
     def cpu(self) -> Projection:
         """The same, with every tensor on the CPU."""
         moved: dict[str, Any] = {name: getattr(self, name).cpu() for name in _TENSORS}
-        return replace(self, **moved, components=self.components and self.components.cpu())
+        return replace(self, **moved)
 
     @staticmethod
     def concatenate(parts: list[Projection]) -> Projection:
@@ -71,11 +65,10 @@ class Projection:
         if len(parts) == 1:
             return parts[0]
         joined: dict[str, Any] = {name: torch.cat([getattr(part, name) for part in parts]) for name in _TENSORS}
-        compared = [part.components for part in parts if part.components is not None]
-        return replace(parts[0], **joined, components=Components.concatenate(compared) if compared else None)
+        return replace(parts[0], **joined)
 
 
-_OTHERS = ("start_names", "engine", "components")
+_OTHERS = ("start_names", "engine")
 _TENSORS = tuple(field.name for field in fields(Projection) if field.name not in _OTHERS)
 
 
@@ -89,8 +82,6 @@ def chosen_engine(config: ProjectionConfig, manifold: Manifold) -> str:
     """The engine that will run on the manifold's device; "none" where there is nothing to search."""
     if not manifold.is_continuous:
         return "none"
-    if isinstance(manifold, Mixture):
-        return chosen_engine(config, manifold.parts[0])
     return choose_engine(_decoder(manifold), config, manifold.bank_features.device)
 
 
@@ -108,11 +99,11 @@ def _tile(manifold: Manifold, config: ProjectionConfig, device: torch.device) ->
             return manifold.encode(z)
         starts = starting_latents(config, manifold, z, seed=0)
         n, s, k = starts.shape
-        loss, gradient = gradient_function(_decoder(manifold), z, s, config.prior)(starts.reshape(n * s, k))
+        loss, gradient = gradient_function(_decoder(manifold), z, s)(starts.reshape(n * s, k))
         parts = (starts, loss.view(n, s, 1), gradient.view(n, s, k))
         return torch.cat([torch.cat(parts, dim=2).flatten(1), manifold.decode(starts[:, 0].contiguous())], dim=1)
 
-    key = (config.encoder_start, config.random_starts, config.nearest_starts, config.prior)
+    key = (config.encoder_start, config.random_starts, config.nearest_starts)
     return steady_tile(manifold, key, one_step, (manifold.feature_dim,), preferred_tile(config, device), device)
 
 
@@ -130,7 +121,7 @@ def project(
     in another order for another number of rows: so an answer depends on the sample and the seed alone.
 
     Args:
-        manifold: G; one that collapsed is refused. A mixture's components are searched one after the other.
+        manifold: G; one that collapsed is refused.
         z: features, on the manifold's device.
         config: starts, step rule, stopping rule, engine.
         seed: of the random starts.
@@ -138,49 +129,13 @@ def project(
     """
     manifold.require_usable()
     reporter = reporter or SilentReporter()
-    if isinstance(manifold, Mixture):
-        found_on = [project(part, z, config, seed=seed, reporter=reporter) for part in manifold.parts]
-        return nearest_component(found_on, manifold.component_names, config)
     parts = []
     with torch.no_grad(), one_thread(z.device), reporter.task("Projection", total=len(z)) as bar:
         size = _tile(manifold, config, z.device)
-        if len(z) and config.steps and config.stop == "plateau" and chosen_engine(config, manifold) == "batched":
-            found = _stream(manifold, z, size, config, seed)
-            bar.advance(len(z))
-            return found
         for tile in z.split(size) if len(z) else (z,):
             parts.append(_project_rows(manifold, tile, size, config, seed))
             bar.advance(len(tile))
     return Projection.concatenate(parts)
-
-
-def nearest_component(parts: Sequence[Projection], names: tuple[str, ...], config: ProjectionConfig) -> Projection:
-    """For each sample the projection of the component that it is most similar to.
-
-    Args:
-        parts: the same samples, projected onto each component.
-        names: of the components.
-        config: whether all components' projections are kept for an average.
-    """
-    similarity = torch.stack([part.similarity_after for part in parts], dim=1).nan_to_num(nan=-1.0)
-    won = similarity.argmax(dim=1)
-    starts = max((part.start_names for part in parts), key=len)
-    parts = [_with_start_names(part, starts) for part in parts]
-    chosen: dict[str, Any] = {name: getattr(parts[0], name) for name in _TENSORS}
-    for index, part in enumerate(parts):
-        here = won == index
-        for name, others in chosen.items():
-            own = getattr(part, name)
-            chosen[name] = torch.where(here if own.ndim == 1 else here[:, None], own, others)
-    chosen["latents"] = torch.cat([chosen["latents"], won[:, None].to(chosen["latents"].dtype)], dim=1)
-    kept = torch.stack([part.features for part in parts], dim=1) if config.component == "average" else None
-    return replace(parts[0], **chosen, components=Components(names, won, similarity, kept))
-
-
-def _with_start_names(part: Projection, names: tuple[str, ...]) -> Projection:
-    """The same with its starts counted among `names`: a component of few known points has fewer of the nearest."""
-    places = torch.tensor([names.index(name) for name in part.start_names], device=part.start.device)
-    return replace(part, start=places[part.start], start_names=names)
 
 
 def _project_rows(manifold: Manifold, z: torch.Tensor, size: int, config: ProjectionConfig, seed: int) -> Projection:
@@ -220,46 +175,19 @@ def _project_tile(manifold: Manifold, z: torch.Tensor, filled: int, config: Proj
     starts = starting_latents(config, manifold, z, seed)
     engine = chosen_engine(config, manifold)
     found = _search(engine, _decoder(manifold), z, starts, filled, config)
-    return _answer(manifold, z, starts, found, config, engine)
+    return _answer(manifold, z, found, config, engine)
 
 
-def _stream(manifold: Manifold, z: torch.Tensor, size: int, config: ProjectionConfig, seed: int) -> Projection:
-    """The search for all samples together, since those that finish early make room for others."""
-    shape = (len(start_names(config, manifold)), manifold.latent_dim)
-    flat = apply_in_tiles(lambda tile: starting_latents(config, manifold, tile, seed).flatten(1), z, size)
-    starts = flat.view(len(z), *shape)
-    found = streamed(_decoder(manifold), z, starts, config, size)
-    parts = []
-    for first in range(0, len(z), size):
-        part = found.slice(first, first + size)
-        tile = z[first : first + size]
-        begun = fill_tile(starts[first : first + size], size)
-        answer = _answer(manifold, fill_tile(tile, size), begun, part.filled(size), config, "batched")
-        parts.append(_first(answer, len(tile)))
-    return Projection.concatenate(parts)
-
-
-def _answer(
-    manifold: Manifold,
-    z: torch.Tensor,
-    starts: torch.Tensor,
-    found: Search,
-    config: ProjectionConfig,
-    engine: str,
-) -> Projection:
-    """The best of each sample's searches, which began at `starts: (n, s, k)`, and where it led."""
+def _answer(manifold: Manifold, z: torch.Tensor, found: Search, config: ProjectionConfig, engine: str) -> Projection:
+    """The best of each sample's searches, and where it led."""
     won = found.after.nan_to_num(nan=torch.inf).argmin(dim=1)
     pick = torch.arange(len(z), device=z.device)
     latents = found.latents[pick, won]
     features = manifold.decode(latents)
-    before = found.before[pick, won]
-    if config.prior:
-        # What was recorded is the whole objective, and a similarity is the cosine alone.
-        before = cosine_distance(manifold.decode(starts[pick, won]), z)
     return Projection(
         features=features,
         latents=latents,
-        similarity_before=1 - before,
+        similarity_before=1 - found.before[pick, won],
         similarity_after=1 - cosine_distance(features, z),
         iterations=found.steps[pick, won],
         start=won,
@@ -273,16 +201,9 @@ def _search(
 ) -> Search:
     """The ends of all searches of a tile; what fills it up is searched for only where the engine wants whole tiles."""
     run = ENGINES[engine]
-    if not 0 < config.race < config.steps or starts.shape[1] == 1:
-        if engine not in _ROW_BY_ROW or not filled:
-            return run(decode, z, starts, config)
-        return run(decode, z[:filled], starts[:filled], config).filled(len(z))
-    first = _search(engine, decode, z, starts, filled, replace(config, steps=config.race, race=0))
-    ahead = first.after.nan_to_num(nan=torch.inf).argmin(dim=1)
-    pick = torch.arange(len(z), device=z.device)
-    rest = replace(config, steps=config.steps - config.race, race=0)
-    last = _search(engine, decode, z, first.latents[pick, ahead][:, None], filled, rest)
-    return first.with_winner(ahead, last)
+    if engine not in _ROW_BY_ROW or not filled:
+        return run(decode, z, starts, config)
+    return run(decode, z[:filled], starts[:filled], config).filled(len(z))
 
 
 def _nearest_point(manifold: Manifold, z: torch.Tensor) -> Projection:

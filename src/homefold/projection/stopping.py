@@ -9,7 +9,7 @@ from typing import Protocol
 
 import torch
 
-__all__ = ["Elbow", "Fixed", "Plateau", "StoppingRule", "elbow_index", "window_means"]
+__all__ = ["Elbow", "Fixed", "StoppingRule", "elbow_index", "window_means"]
 
 
 class StoppingRule(Protocol):
@@ -18,11 +18,8 @@ class StoppingRule(Protocol):
     def reset(self, u: torch.Tensor) -> None:
         """Get ready for latents shaped like `u: (n, k)`, the starts."""
 
-    def update(self, step: int, loss: torch.Tensor, before: torch.Tensor, after: torch.Tensor) -> None:
-        """Step `step` measured `loss: (n,)` at the latents `before` and moved them to `after`."""
-
-    def finished(self) -> bool:
-        """Whether no row's answer can change any more."""
+    def update(self, step: int, loss: torch.Tensor, after: torch.Tensor) -> None:
+        """Step `step` measured `loss: (n,)` at the latents before it and moved them to `after`."""
 
     def result(self) -> tuple[torch.Tensor, torch.Tensor]:
         """u* `(n, k)`, and how many steps from the start it is, `(n,)`."""
@@ -85,7 +82,7 @@ class Elbow:
         self._best = torch.zeros(len(u), dtype=torch.long, device=u.device)
         self._chosen = u.clone()
 
-    def update(self, step: int, loss: torch.Tensor, before: torch.Tensor, after: torch.Tensor) -> None:
+    def update(self, step: int, loss: torch.Tensor, after: torch.Tensor) -> None:
         half = self.window // 2
         self._losses = [*self._losses[1 - self.window :], loss] if self.window > 1 else [loss]
         self._latents = [*self._latents[-half - 1 :], after]
@@ -100,48 +97,8 @@ class Elbow:
         self._best = torch.where(better, step - half - 1, self._best)
         self._chosen = torch.where(better[:, None], self._latents[0], self._chosen)
 
-    def finished(self) -> bool:
-        return False
-
     def result(self) -> tuple[torch.Tensor, torch.Tensor]:
         return self._chosen, self._best + 1
-
-
-class Plateau:
-    """Stop a row when its loss has not fallen by `tolerance` for `patience` steps; take its lowest point.
-
-    Args:
-        patience: steps to wait for an improvement.
-        tolerance: the least fall of L_S that counts as one.
-    """
-
-    def __init__(self, patience: int = 20, tolerance: float = 1e-4) -> None:
-        self.patience, self.tolerance = patience, tolerance
-
-    def reset(self, u: torch.Tensor) -> None:
-        n = len(u)
-        self._lowest = u.new_full((n,), torch.inf)
-        self._mark = u.new_full((n,), torch.inf)
-        self._since = torch.zeros(n, dtype=torch.long, device=u.device)
-        self._running = torch.ones(n, dtype=torch.bool, device=u.device)
-        self._steps = torch.zeros(n, dtype=torch.long, device=u.device)
-        self._chosen = u.clone()
-
-    def update(self, step: int, loss: torch.Tensor, before: torch.Tensor, after: torch.Tensor) -> None:
-        lower = self._running & (loss < self._lowest)
-        self._lowest = torch.where(lower, loss, self._lowest)
-        self._steps = torch.where(lower, step, self._steps)
-        self._chosen = torch.where(lower[:, None], before, self._chosen)
-        improved = loss < self._mark - self.tolerance
-        self._mark = torch.where(improved, loss, self._mark)
-        self._since = torch.where(improved, 0, self._since + 1)
-        self._running = self._running & (self._since < self.patience)
-
-    def finished(self) -> bool:
-        return not bool(self._running.any())
-
-    def result(self) -> tuple[torch.Tensor, torch.Tensor]:
-        return self._chosen, self._steps
 
 
 class Fixed:
@@ -150,11 +107,8 @@ class Fixed:
     def reset(self, u: torch.Tensor) -> None:
         self._last, self._steps = u, 0
 
-    def update(self, step: int, loss: torch.Tensor, before: torch.Tensor, after: torch.Tensor) -> None:
+    def update(self, step: int, loss: torch.Tensor, after: torch.Tensor) -> None:
         self._last, self._steps = after, step + 1
-
-    def finished(self) -> bool:
-        return False
 
     def result(self) -> tuple[torch.Tensor, torch.Tensor]:
         n = len(self._last)

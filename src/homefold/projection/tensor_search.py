@@ -1,8 +1,4 @@
-"""A search of a fixed number of rows whose whole memory is tensors of fixed size, each row at its own step.
-
-That is what a CUDA graph can replay (`compiled`), and where a row that has finished can make room for the next
-(`streamed`).
-"""
+"""A search of a fixed number of rows whose whole memory is tensors of fixed size: what a CUDA graph can replay."""
 
 from __future__ import annotations
 
@@ -16,10 +12,10 @@ from torch import nn
 
 from homefold.projection.config import ProjectionConfig
 from homefold.projection.mlp import MLPDecoder, mlp_decoder, mlp_loss_and_gradient
-from homefold.projection.objective import Measure, cosine_distance, with_latent_prior
+from homefold.projection.objective import Measure, cosine_distance
 from homefold.projection.search import Decoder
 
-__all__ = ["TensorSearch", "running"]
+__all__ = ["TensorSearch"]
 
 State = dict[str, torch.Tensor]
 
@@ -62,45 +58,29 @@ def _move(config: ProjectionConfig, state: State, gradient: torch.Tensor) -> Sta
     return {"u": moved, "mean": mean, "square": square, "faded_mean": faded_mean, "faded_square": faded_square}
 
 
-def running(config: ProjectionConfig, state: State) -> torch.Tensor:
-    """Which rows of a search that stops at a plateau have not stopped, `(rows,)`."""
-    return (state["since"] < config.patience) & (state["count"] < config.steps)
-
-
 def _watch(config: ProjectionConfig, state: State, loss: torch.Tensor, after: torch.Tensor) -> State:
     """What the stopping rule remembers once the step measured `loss` and went to `after`; see `stopping`."""
     step = state["count"]
-    if config.stop == "plateau":
-        alive = running(config, state)
-        lower = alive & (loss < state["best"])
-        improved = loss < state["newer"] - config.tolerance
-        return {
-            "best": torch.where(lower, loss, state["best"]),
-            "taken": torch.where(lower, step.long(), state["taken"]),
-            "chosen": torch.where(lower[:, None], state["u"], state["chosen"]),
-            "newer": torch.where(improved, loss, state["newer"]),
-            "since": torch.where(improved, 0, state["since"] + 1).where(alive, state["since"]),
-        }
-    if config.stop == "elbow":
-        half = config.window // 2
-        losses = torch.cat([state["losses"][1:], loss[None]])
-        latents = torch.cat([state["latents"][1:], after[None]])
-        total = losses[0]
-        for i in range(1, config.window):
-            total = total + losses[i]
-        smooth = total / config.window
-        bend = smooth - 2 * state["newer"] + state["older"]
-        better = (bend > state["best"]) & (step >= config.window + 1)
-        return {
-            "losses": losses,
-            "latents": latents,
-            "older": state["newer"],
-            "newer": smooth,
-            "best": torch.where(better, bend, state["best"]),
-            "taken": torch.where(better, (step - half).long(), state["taken"]),
-            "chosen": torch.where(better[:, None], latents[0], state["chosen"]),
-        }
-    return {}
+    if config.stop == "fixed":
+        return {}
+    half = config.window // 2
+    losses = torch.cat([state["losses"][1:], loss[None]])
+    latents = torch.cat([state["latents"][1:], after[None]])
+    total = losses[0]
+    for i in range(1, config.window):
+        total = total + losses[i]
+    smooth = total / config.window
+    bend = smooth - 2 * state["newer"] + state["older"]
+    better = (bend > state["best"]) & (step >= config.window + 1)
+    return {
+        "losses": losses,
+        "latents": latents,
+        "older": state["newer"],
+        "newer": smooth,
+        "best": torch.where(better, bend, state["best"]),
+        "taken": torch.where(better, (step - half).long(), state["taken"]),
+        "chosen": torch.where(better[:, None], latents[0], state["chosen"]),
+    }
 
 
 def _advance(
@@ -143,12 +123,11 @@ class TensorSearch:
         self.decoder: MLPDecoder | None = mlp_decoder(decode)
         zeros = partial(torch.zeros, dtype=like.dtype, device=like.device)
         if self.decoder is not None:
-            measure: Measure = partial(mlp_loss_and_gradient, self.decoder)
+            self.measure: Measure = partial(mlp_loss_and_gradient, self.decoder)
             self.targets: tuple[torch.Tensor, ...] = (zeros(rows, self.decoder.widths[-1]), zeros(rows))
         else:
-            measure = _autograd_measure(decode)
+            self.measure = _autograd_measure(decode)
             self.targets = (zeros(rows, feature_dim),)
-        self.measure = with_latent_prior(measure, config.prior)
         self.advance: Callable[[State, tuple[torch.Tensor, ...]], State] = partial(_advance, self.measure, config)
         if compile and self.decoder is not None:
             self.advance = torch.compile(self.advance, dynamic=False)
@@ -157,13 +136,10 @@ class TensorSearch:
             self.state["mean"] = zeros(rows, latent_dim)
         if config.step == "adam":
             self.state |= {"square": zeros(rows, latent_dim), "faded_mean": zeros(rows), "faded_square": zeros(rows)}
-        if config.stop != "fixed":
-            self.state |= {name: zeros(rows) for name in ("best", "newer")}
-            self.state |= {"chosen": zeros(rows, latent_dim), "taken": zeros(rows).long()}
-        if config.stop == "plateau":
-            self.state["since"] = zeros(rows).long()
         if config.stop == "elbow":
-            self.state |= {"older": zeros(rows), "losses": zeros(config.window, rows)}
+            self.state |= {name: zeros(rows) for name in ("best", "newer", "older")}
+            self.state |= {"chosen": zeros(rows, latent_dim), "taken": zeros(rows).long()}
+            self.state |= {"losses": zeros(config.window, rows)}
             self.state["latents"] = zeros(config.window // 2 + 2, rows, latent_dim)
         self.lock = Lock()
         """For whoever shares a search among threads."""
@@ -172,26 +148,13 @@ class TensorSearch:
     def reset(self, targets: torch.Tensor, starts: torch.Tensor) -> None:
         """Begin at `starts: (rows, k)`, whose targets are `targets: (samples, d)`, each for as many rows."""
         repeats = len(starts) // max(len(targets), 1)
-        terms = tuple(term.repeat_interleave(repeats, dim=0) for term in self.target_terms(targets))
-        self.place(slice(None), terms, starts)
-
-    def target_terms(self, targets: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """What a step needs to know of `targets: (n, d)`, a row each."""
-        return self.decoder.target_terms(targets) if self.decoder is not None else (targets,)
-
-    def place(self, slots: slice | torch.Tensor, terms: tuple[torch.Tensor, ...], starts: torch.Tensor) -> None:
-        """Let the rows `slots` begin anew: with their targets' `terms`, at `starts: (slots, k)`."""
+        terms = self.decoder.target_terms(targets) if self.decoder is not None else (targets,)
         for held, term in zip(self.targets, terms, strict=True):
-            held[slots] = term
+            held[:] = term.repeat_interleave(repeats, dim=0)
         begin: dict[str, torch.Tensor | float] = {"u": starts, "chosen": starts, "best": -torch.inf, "taken": 1}
         begin |= {"faded_mean": 1, "faded_square": 1}
-        if self.config.stop == "plateau":
-            begin |= {"best": torch.inf, "newer": torch.inf, "taken": 0}
         for name, value in self.state.items():
-            if name in ("losses", "latents"):
-                value[:, slots] = 0
-            else:
-                value[slots] = begin.get(name, 0)
+            value[:] = begin.get(name, 0)
 
     def step(self) -> None:
         """One step of all rows, in place."""
@@ -201,7 +164,7 @@ class TensorSearch:
     def run(self, graphs: bool) -> None:
         """All steps; `graphs` records them once and replays them."""
         left = self.config.steps
-        while left > 0 and not self._finished():
+        while left > 0:
             block = min(_BLOCK, left)
             if graphs:
                 self._graph(block).replay()
@@ -209,9 +172,6 @@ class TensorSearch:
                 for _ in range(block):
                     self.step()
             left -= block
-
-    def _finished(self) -> bool:
-        return self.config.stop == "plateau" and not bool(running(self.config, self.state).any())
 
     def _graph(self, block: int) -> torch.cuda.CUDAGraph:
         if block not in self._graphs:

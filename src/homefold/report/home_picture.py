@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from homefold.data.dataset import DomainDataset
 from homefold.feature_model import FeatureModel
 from homefold.files import write_atomically
-from homefold.manifold import Manifold, Mixture
+from homefold.manifold import Manifold
 from homefold.projection import ProjectionConfig, elbow_index, projection_preset
 from homefold.projection.engines import loss_curve
 from homefold.projection.starts import starting_latents
@@ -54,12 +54,11 @@ def draw_homecoming(
         search: the search whose loss curve is drawn; by default 200 of the authors' normalised steps from a random
             start, since the default search starts almost at its end.
     """
-    search = search or replace(projection_preset("authors"), steps=200, prior=model.projection.prior)
+    search = search or replace(projection_preset("authors"), steps=200)
     rows = torch.as_tensor(chosen)
     given = target_features[rows] if searched is None else searched[rows]
     z = model.prepare(given)
-    projected = model.project(given)
-    home = projected.features
+    home = model.project(given).features
     bank = model.prepare(source_features)
     before, after = _nearest(model.prepare(target_features[rows]), bank), _nearest(home, bank)
     columns = 2 * _NEIGHBOURS + 1
@@ -80,11 +79,8 @@ def draw_homecoming(
                     axis.set_title(
                         f"nearest source images {'before' if offset == 1 else 'after'}\n{names[label]}", fontsize=8
                     )
-        manifold = model.manifold
-        if isinstance(manifold, Mixture) and projected.components is not None:
-            manifold = manifold.parts[int(projected.components.won[i])]
         axis = figure.add_subplot(grid[i, columns:])
-        _draw_curve(axis, manifold, z[i], search, model.seed, last=i == len(rows) - 1)
+        _draw_curve(axis, model.manifold, z[i], search, model.seed, last=i == len(rows) - 1)
     with write_atomically(path) as temporary:
         figure.savefig(temporary, format="png", dpi=130)
     plt.close(figure)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,26 +20,18 @@ class StyleConfig:
     blocks: tuple[str, ...] = ()
     """Blocks of the backbone after which it is done, such as layer1 layer2; early means the first two with fine
     maps after the stem. Without a name styles stay as they are."""
-    manifold: Literal["vae", "nearest", "mean", "domains"] = "vae"
-    """What stands for the source styles: a VAE that is searched, the most similar of them, their mean, or the mean of
-    each source domain in turn (domains: the backbone's outputs for all of them and for the image as it is are averaged,
-    so that an answer takes one pass more than there are source domains)."""
+    manifold: Literal["mean", "domains"] = "mean"
+    """What stands for the source styles: their mean, or the mean of each source domain in turn (domains: the backbone's
+    outputs for all of them and for the image as it is are averaged, so that an answer takes one pass more than there
+    are source domains)."""
     weight: float = 1.0
-    """How far a style is moved: 0 leaves it, 1 takes the projected one."""
-    latent_dim: int = 8
-    """Dimensions of the VAE's latent."""
-    prior: float = 0.01
-    """Weight of the latent prior in the search of the VAE: the higher, the closer to the mean strange styles end."""
+    """How far a style is moved: 0 leaves it, 1 takes the source style."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "blocks", tuple(self.blocks))
         require_choices(self)
         if not 0 <= self.weight <= 1:
             raise ConfigError(f"weight of style is a share, 0 to 1; got {self.weight}.")
-        if not 0 <= self.prior < math.inf:
-            raise ConfigError(f"prior of style must be zero or a positive number; got {self.prior}.")
-        if self.latent_dim < 1:
-            raise ConfigError(f"latent_dim of style must be at least 1; got {self.latent_dim}.")
         if len(set(self.blocks)) < len(self.blocks):
             raise ConfigError(f"blocks of style names a block twice: {', '.join(self.blocks)}.")
         if EARLY in self.blocks and len(self.blocks) > 1:

@@ -1,9 +1,8 @@
-"""The manifold of source styles after some blocks of a network, and the network that looks through it."""
+"""The source styles after some blocks of a network, and the network that looks through them."""
 
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,9 +16,6 @@ from homefold.features.batches import ImageStore
 from homefold.features.blocks import backbone_blocks, last_modules
 from homefold.features.extraction import image_tile
 from homefold.features.network import FeatureNet
-from homefold.manifold import Manifold, ManifoldConfig, ManifoldReport, build_manifold, fit_manifold
-from homefold.progress import ProgressReporter
-from homefold.projection import ProjectionConfig, project
 from homefold.style.config import StyleConfig
 from homefold.style.statistics import map_style, restyle
 from homefold.tiles import apply_in_tiles
@@ -27,10 +23,7 @@ from homefold.triton_ready import why_no_triton
 
 __all__ = ["StyleModel", "collect_styles", "fit_style", "style_modules", "styled_net"]
 
-_SEARCHED = ("vae", "nearest")
 _SMALLEST_DEVIATION = 1e-3
-# Where a manifold was led astray, the style it stands for stays finite.
-_LEAST_HEIGHT = 0.25
 _OF_THE_KERNEL = (torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -54,21 +47,6 @@ def _require_map(name: str, output: torch.Tensor) -> None:
         )
 
 
-def lifted(scaled: torch.Tensor) -> torch.Tensor:
-    """`(n, d + 1)`: scaled styles `(n, d)` with √d, about their usual length, behind them.
-
-    A search by cosine knows directions only, and how far a style is from the mean belongs to it: the direction of the
-    lifted style tells both.
-    """
-    return torch.cat([scaled, torch.full_like(scaled[:, :1], math.sqrt(scaled.shape[1]))], dim=1)
-
-
-def lowered(points: torch.Tensor) -> torch.Tensor:
-    """The scaled styles `(n, d)` that lie in the direction of `points: (n, d + 1)`; `lifted` the other way."""
-    height = points[:, -1:].clamp_min(_LEAST_HEIGHT * math.sqrt(points.shape[1] - 1))
-    return points[:, :-1] * (math.sqrt(points.shape[1] - 1) / height)
-
-
 def kernel_fits(maps: torch.Tensor) -> bool:
     """Whether the kernel can move the styles of these maps to a fixed one."""
     return (
@@ -83,42 +61,30 @@ def kernel_fits(maps: torch.Tensor) -> bool:
 
 
 class BlockStyle(nn.Module):
-    """The source styles after one block, each coordinate scaled to mean 0 and deviation 1.
+    """Moves styles after one block to the mean source style there.
 
     Args:
         mean: `(2 c,)` of the source styles.
-        deviation: `(2 c,)` of the source styles.
-        manifold: of the scaled styles; None where their mean stands for all of them.
-        config: how far a style is moved, and the prior of the search.
-        seed: of the search.
+        deviation: `(2 c,)` of the source styles; saved with them, and not needed to move any.
+        weight: how far a style is moved.
     """
 
     mean: torch.Tensor
     deviation: torch.Tensor
 
-    def __init__(
-        self, mean: torch.Tensor, deviation: torch.Tensor, manifold: Manifold | None, config: StyleConfig, seed: int
-    ) -> None:
+    def __init__(self, mean: torch.Tensor, deviation: torch.Tensor, weight: float) -> None:
         super().__init__()
         self.register_buffer("mean", mean)
         self.register_buffer("deviation", deviation)
-        self.manifold, self.config, self.seed = manifold, config, seed
-
-    def home(self, style: torch.Tensor) -> torch.Tensor:
-        """Where styles `(n, 2 c)` lie on the manifold."""
-        if self.manifold is None:
-            return self.mean.expand_as(style)
-        scaled = (style - self.mean) / self.deviation
-        found = project(self.manifold, lifted(scaled), ProjectionConfig(prior=self.config.prior), seed=self.seed)
-        return lowered(found.features) * self.deviation + self.mean
+        self.weight = weight
 
     def forward(self, maps: torch.Tensor) -> torch.Tensor:
-        if self.manifold is None and kernel_fits(maps):
+        if kernel_fits(maps):
             from homefold.style.kernel import move  # Triton is not there on every platform
 
-            return move(maps, self.mean, self.config.weight)
+            return move(maps, self.mean, self.weight)
         own = map_style(maps)
-        return restyle(maps, own, torch.lerp(own, self.home(own), self.config.weight))
+        return restyle(maps, own, torch.lerp(own, self.mean.expand_as(own), self.weight))
 
 
 class StyleModel(nn.Module):
@@ -141,41 +107,19 @@ class StyleModel(nn.Module):
         blocks = max(1, len(self.config.blocks))
         return [list(self.parts[start : start + blocks]) for start in range(0, len(self.parts), blocks)]
 
-    def reports(self) -> dict[str, Any]:
-        """By block what its manifold measured on held-out source images; nothing where there is none."""
-        found = {}
-        for parts in self.homes:
-            for name, part in zip(self.config.blocks, parts, strict=True):
-                assert isinstance(part, BlockStyle)
-                if part.manifold is not None:
-                    found[name] = part.manifold.report.as_dict()
-        return found
-
     @staticmethod
-    def from_tensors(
-        tensors: Mapping[str, torch.Tensor], config: StyleConfig, reports: Mapping[str, Any], seed: int
-    ) -> StyleModel:
-        """What `state_dict` and `reports` were taken from."""
-        parts = []
+    def from_tensors(tensors: Mapping[str, torch.Tensor], config: StyleConfig) -> StyleModel:
+        """What `state_dict` was taken from."""
         domains = 1
         if config.manifold == "domains":
             domains = sum(name.endswith(".mean") for name in tensors) // len(config.blocks)
+        parts = []
         for i, name in enumerate(config.blocks * max(1, domains)):
-            mean = tensors.get(f"parts.{i}.mean")
-            if mean is None:
+            mean, deviation = (tensors.get(f"parts.{i}.{fact}") for fact in ("mean", "deviation"))
+            if mean is None or deviation is None:
                 raise ModelFileError(f"the styles after {name} are missing.")
-            manifold = None
-            if config.manifold in _SEARCHED:
-                manifold = build_manifold(_manifold_config(config), len(mean) + 1)
-                manifold.report = ManifoldReport.from_dict(reports[name])
-            parts.append(BlockStyle(mean, torch.ones_like(mean), manifold, config, seed))
-        model = StyleModel(config, parts)
-        model.load_state_dict(dict(tensors))
-        return model
-
-
-def _manifold_config(config: StyleConfig) -> ManifoldConfig:
-    return ManifoldConfig(kind="nearest" if config.manifold == "nearest" else "vae", latent_dim=config.latent_dim)
+            parts.append(BlockStyle(mean, deviation, config.weight))
+        return StyleModel(config, parts)
 
 
 @torch.no_grad()
@@ -221,12 +165,9 @@ def fit_style(
     net: FeatureNet,
     images: np.ndarray,
     train: np.ndarray,
-    held_out: np.ndarray,
     *,
     domains: np.ndarray | None = None,
-    seed: int,
     device: torch.device,
-    reporter: ProgressReporter | None = None,
 ) -> StyleModel:
     """Model the styles of source images.
 
@@ -235,64 +176,31 @@ def fit_style(
         net: f after stage 1.
         images: `(n, h, w, 3)` uint8, of the sources alone.
         train: indices to model.
-        held_out: indices to select and to report on.
         domains: `(n,)` the domain of each image, where each domain has a style of its own.
-        seed: of the training and of the search.
         device: where to compute.
-        reporter: is told the progress.
     """
     style_modules(net.backbone, config.blocks)
+    together = [train]
     if config.manifold == "domains":
         if domains is None:
             raise ConfigError("style.manifold=domains needs the source domain of every image.")
-        of_each = [train[domains[train] == domain] for domain in np.unique(domains[train])]
-        parts = [
-            part
-            for rows in of_each
-            for part in _fit_blocks(config, net, images, rows, held_out, seed=seed, device=device, reporter=reporter)
-        ]
-    else:
-        parts = _fit_blocks(config, net, images, train, held_out, seed=seed, device=device, reporter=reporter)
+        together = [train[domains[train] == domain] for domain in np.unique(domains[train])]
+    parts = [part for rows in together for part in _fit_blocks(config, net, images, rows, device)]
     return StyleModel(config, parts).to(device).eval().requires_grad_(False)
 
 
 def _fit_blocks(
-    config: StyleConfig,
-    net: FeatureNet,
-    images: np.ndarray,
-    train: np.ndarray,
-    held_out: np.ndarray,
-    *,
-    seed: int,
-    device: torch.device,
-    reporter: ProgressReporter | None,
+    config: StyleConfig, net: FeatureNet, images: np.ndarray, rows: np.ndarray, device: torch.device
 ) -> list[BlockStyle]:
-    """One part a block for the images at `train`."""
-    single = replace(config, manifold="mean") if config.manifold == "domains" else config
+    """One part a block for the images at `rows`."""
     parts: list[BlockStyle] = []
     for name in config.blocks:
         # As a later block will see them: after the earlier ones have moved their styles.
-        before = StyleModel(replace(single, blocks=config.blocks[: len(parts)]), parts)
+        before = StyleModel(replace(config, manifold="mean", blocks=config.blocks[: len(parts)]), parts)
         seen = styled_net(net, before) if parts else net
-        (given,) = collect_styles(seen, images, device, [name], train)
+        (given,) = collect_styles(seen, images, device, [name], rows)
         mean, deviation = given.mean(dim=0), given.std(dim=0).clamp_min(_SMALLEST_DEVIATION)
-        manifold = None
-        if config.manifold in _SEARCHED:
-            (kept,) = collect_styles(seen, images, device, [name], held_out)
-            manifold = fit_manifold(
-                _manifold_config(config),
-                lifted((given - mean) / deviation),
-                lifted((kept - mean) / deviation),
-                seed=seed,
-                device=device,
-                reporter=reporter,
-            )
-            if manifold.report.collapsed:
-                raise ConfigError(
-                    f"the styles after {name} could not be modelled ({manifold.report.reason}); choose other blocks "
-                    f"(--style.blocks) or --style.manifold nearest."
-                )
-        parts.append(BlockStyle(mean, deviation, manifold, config, seed).to(device).eval().requires_grad_(False))
+        parts.append(BlockStyle(mean, deviation, config.weight).to(device).eval().requires_grad_(False))
     return parts
 
 
