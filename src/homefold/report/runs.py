@@ -90,6 +90,7 @@ class Run:
     @property
     def looks(self) -> int | None:
         """How many views of an image it answers by; None where its record has no configuration."""
+        # Records of earlier versions may have tints.
         seen = self.config.get("projection", {})
         return seen["views"] + seen.get("textures", 0) + seen.get("tints", 0) if "views" in seen else None
 
