@@ -53,6 +53,7 @@ FULL = ("vae", "gan", "nearest")
 
 _BEFORE_OTHERS = ("deep-all",)
 # How an image is seen decides its feature, whether or not that is projected.
+# Records of earlier versions may have tints.
 _OF_FEATURES = ("projection.views", "projection.mirror", "projection.textures", "projection.tints")
 _DEFAULT_BASES = {"ttt": "rotation"}
 

@@ -93,6 +93,7 @@ class Run:
     def looks(self) -> int | None:
         """How many views of an image it answers by; None where its record has no configuration."""
         seen = self.config.get("projection") or {}
+        # Records of earlier versions may have tints.
         counts = [seen.get(name) or 0 for name in ("views", "textures", "tints")]
         return sum(counts) if seen.get("views") is not None else None
 
