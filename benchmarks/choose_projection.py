@@ -25,9 +25,9 @@ from homefold.config import replace_settings
 from homefold.data import DomainDataset, holdout_split
 from homefold.data.registry import load_dataset
 from homefold.evaluation.records import hardware, versions
-from homefold.feature_model import FeatureModel, fit_feature_model
+from homefold.stages.feature_model import FeatureModel, fit_feature_model
 from homefold.manifold import ManifoldConfig
-from homefold.progress import RichReporter
+from homefold.runtime.progress import RichReporter
 from homefold.projection import ProjectionConfig, projection_preset
 
 

@@ -27,9 +27,9 @@ from homefold.data.decoding import one_ahead
 from homefold.data.folder import load_images
 from homefold.data.images import MAX_MEGAPIXELS
 from homefold.data.sources import FileImage
-from homefold.device import resolve_device
+from homefold.runtime.device import resolve_device
 from homefold.features import FeatureConfig, build_feature_net, extract_features
-from homefold.progress import SilentReporter
+from homefold.runtime.progress import SilentReporter
 
 _AT_ONCE = 512
 

@@ -27,9 +27,9 @@ from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.planning import Planner
 from homefold.evaluation.records import hardware, versions
 from homefold.features import extract_features
-from homefold.files import read_state, write_json, write_state
+from homefold.store.files import read_state, write_json, write_state
 from homefold.manifold import ManifoldConfig, ManifoldReport, build_manifold
-from homefold.methods.home import TrainedHome
+from homefold.methods.training.home import TrainedHome
 from homefold.projection import ProjectionConfig, project
 
 _CHUNK = 512

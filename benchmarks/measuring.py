@@ -21,7 +21,7 @@ from rich.table import Table
 
 from homefold.data import DomainDataset
 from homefold.evaluation.records import hardware, versions
-from homefold.files import write_json
+from homefold.store.files import write_json
 
 __all__ = [
     "clustered_features",

@@ -26,8 +26,8 @@ from measuring import clustered_features, made_up_dataset, print_table, surround
 
 from homefold import Homefold, preset_config
 from homefold.classifier import ClassifierConfig
-from homefold.device import resolve_device
-from homefold.feature_model import fit_feature_model
+from homefold.runtime.device import resolve_device
+from homefold.stages.feature_model import fit_feature_model
 
 _CLASSES = 7
 

@@ -29,7 +29,7 @@ from measuring import made_up_dataset
 from torch import nn
 
 from homefold import preset_config
-from homefold.device import one_thread
+from homefold.runtime.device import one_thread
 from homefold.evaluation.records import hardware, versions
 from homefold.features import FeatureNet, build_backbone
 from homefold.features.extraction import extract_features, image_tile

@@ -26,8 +26,8 @@ import homefold.classifier
 import homefold.manifold.gan
 import homefold.manifold.vae
 from homefold.classifier import ClassifierConfig, fit_classifier
-from homefold.device import one_thread, resolve_device
-from homefold.feature_model import to_sphere
+from homefold.runtime.device import one_thread, resolve_device
+from homefold.stages.feature_model import to_sphere
 from homefold.manifold import ManifoldConfig, fit_manifold, paper_manifold_config
 
 _RECORDING = (homefold.classifier, homefold.manifold.gan, homefold.manifold.vae)

@@ -22,7 +22,7 @@ import torch
 
 from homefold.classifier import ClassifierConfig
 from homefold.evaluation.records import hardware, versions
-from homefold.feature_model import FeatureModel, fit_feature_model
+from homefold.stages.feature_model import FeatureModel, fit_feature_model
 from homefold.features import FeatureNet, build_backbone, extract_features
 from homefold.features.extraction import image_tile
 from homefold.manifold import ManifoldConfig

@@ -17,7 +17,7 @@ from statistics import median
 import torch
 from measuring import print_table, seconds_of, surroundings, write_result
 
-from homefold.device import resolve_device
+from homefold.runtime.device import resolve_device
 from homefold.style import map_style, restyle
 from homefold.style.model import kernel_fits
 

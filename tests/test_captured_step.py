@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from homefold.captured_step import CapturedStep, recorder_for
+from homefold.runtime.captured_step import CapturedStep, recorder_for
 
 CPU = torch.device("cpu")
 STEPS = ("homefold.features.gradient_step", "homefold.manifold.vae", "homefold.manifold.gan", "homefold.classifier")

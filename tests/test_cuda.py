@@ -146,7 +146,7 @@ def trained_features(config, dataset, *, checkpoint=None, on_epoch=None, **chang
 
 
 def test_several_runs_go_on_in_the_second_to_the_same_weights(few_digits, quick_config, tmp_path):
-    from homefold.device import deterministic_algorithms
+    from homefold.runtime.device import deterministic_algorithms
 
     class Killed(BaseException):
         """Stands for the end of the process: nothing catches it."""
@@ -167,7 +167,7 @@ def test_several_runs_go_on_in_the_second_to_the_same_weights(few_digits, quick_
 
 
 def test_a_recorded_training_is_the_training_it_recorded(few_digits, quick_config):
-    from homefold.device import deterministic_algorithms
+    from homefold.runtime.device import deterministic_algorithms
 
     with deterministic_algorithms(True):
         recorded, plain = (
@@ -190,7 +190,7 @@ def test_a_recorded_training_is_the_training_it_recorded(few_digits, quick_confi
     ids=lambda changes: "-".join(changes),
 )
 def test_options_of_stage_1_are_recorded_and_train_as_without_a_recording(few_digits, quick_config, changes):
-    from homefold.device import deterministic_algorithms
+    from homefold.runtime.device import deterministic_algorithms
 
     with deterministic_algorithms(True), warnings.catch_warnings():
         warnings.filterwarnings("error", message="a step cannot be recorded")
@@ -202,7 +202,7 @@ def test_options_of_stage_1_are_recorded_and_train_as_without_a_recording(few_di
 
 
 def test_a_recorded_step_draws_new_random_numbers_at_every_replay():
-    from homefold.captured_step import CapturedStep, recorder_for
+    from homefold.runtime.captured_step import CapturedStep, recorder_for
 
     device = torch.device("cuda")
     step = CapturedStep(lambda x: torch.nn.functional.dropout(x, 0.5), device, recorder_for(device))
@@ -217,7 +217,7 @@ def test_a_recorded_step_draws_new_random_numbers_at_every_replay():
 
 
 def test_images_copied_ahead_train_to_the_same_bytes(few_digits, quick_config, monkeypatch):
-    from homefold.device import deterministic_algorithms
+    from homefold.runtime.device import deterministic_algorithms
 
     with deterministic_algorithms(True):
         kept = trained_features(quick_config, few_digits, epochs=3)

@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from homefold import ManifoldProjector
 from homefold.errors import ConfigError, DataError, ManifoldCollapsedError, ModelFileError
-from homefold.model_folder import read_model_folder, write_model_folder
+from homefold.store.model_folder import read_model_folder, write_model_folder
 
 
 @pytest.fixture(scope="module")

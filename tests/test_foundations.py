@@ -23,10 +23,10 @@ from torch import nn
 import homefold
 from homefold.config import HomefoldConfig, config_from_dict, config_to_dict, preset_config
 from homefold.data import DomainDataset
-from homefold.device import one_thread, resolve_device, resolve_precision
+from homefold.runtime.device import one_thread, resolve_device, resolve_precision
 from homefold.errors import ConfigError, DataError, ModelFileError
 from homefold.evaluation.records import RunRecord, append_record, read_records
-from homefold.files import (
+from homefold.store.files import (
     _HOST,
     atomic_directory,
     plain_json,
@@ -37,8 +37,8 @@ from homefold.files import (
     write_json,
     write_state,
 )
-from homefold.seeding import derive_seed, generator, isolated_seed
-from homefold.tiles import apply_in_tiles, fill_tile, steady_tile
+from homefold.runtime.seeding import derive_seed, generator, isolated_seed
+from homefold.runtime.tiles import apply_in_tiles, fill_tile, steady_tile
 
 CPU = torch.device("cpu")
 

@@ -238,7 +238,7 @@ class TestSavingAndLoading:
         def full(*_args, **_kwargs):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("homefold.model_folder.write_tensors", full)
+        monkeypatch.setattr("homefold.store.model_folder.write_tensors", full)
         with pytest.raises(OSError, match="No space left"):
             fitted.save(target)
         assert folder_digest(target) == before
@@ -364,7 +364,7 @@ class TestData:
 
         class Listening:
             def __init__(self):
-                from homefold.progress import SilentReporter
+                from homefold.runtime.progress import SilentReporter
 
                 self.task = SilentReporter().task
 

@@ -13,8 +13,8 @@ import pytest
 from homefold import Homefold
 from homefold.config import HomefoldConfig, list_presets, preset_config, saved_config
 from homefold.errors import ConfigError, ModelFileError
-from homefold.files import read_json
-from homefold.model_folder import read_model_folder, write_model_folder
+from homefold.store.files import read_json
+from homefold.store.model_folder import read_model_folder, write_model_folder
 
 SAVED = json.loads((Path(__file__).parent / "saved" / "settings_0.1.0.json").read_text())
 """Every preset as version 0.1.0 wrote it, with all settings that were removed since."""

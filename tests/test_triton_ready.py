@@ -14,7 +14,7 @@ import torch
 from homefold import triton_ready
 from homefold.features import gradient_step
 from homefold.projection import ProjectionConfig, fused
-from homefold.triton_ready import why_no_triton
+from homefold.runtime.triton_ready import why_no_triton
 
 CUDA = torch.device("cuda")
 
@@ -98,7 +98,7 @@ def _failing(failure: Exception):
 @pytest.fixture
 def gpu(machine):
     """The machine has a GPU, as far as torch says, and the first kernel is a function of the test's."""
-    trial_kernel = pytest.importorskip("homefold.trial_kernel", reason="needs Triton")
+    trial_kernel = pytest.importorskip("homefold.runtime.trial_kernel", reason="needs Triton")
     machine.undo()
     machine.setattr(torch.cuda, "is_available", lambda: True)
     machine.setattr(torch.cuda, "device", nullcontext)

@@ -14,10 +14,10 @@ from homefold.version import __version__
 if TYPE_CHECKING:
     from homefold.config import HomefoldConfig, list_presets, preset_config
     from homefold.errors import HomefoldError
-    from homefold.estimator import ManifoldProjector
+    from homefold.projector import ManifoldProjector
     from homefold.features.loss import pairwise_metric_loss
-    from homefold.pipeline import Homefold
-    from homefold.predictions import Prediction, Predictions
+    from homefold.model import Homefold
+    from homefold.stages.predictions import Prediction, Predictions
     from homefold.projection import ProjectionConfig, projection_preset
 
 __all__ = [
@@ -37,12 +37,12 @@ __all__ = [
 
 # Importing torch takes seconds, which nobody should wait for who only asks the command for help.
 _HOME = {
-    "Homefold": "homefold.pipeline",
+    "Homefold": "homefold.model",
     "HomefoldConfig": "homefold.config",
     "HomefoldError": "homefold.errors",
-    "ManifoldProjector": "homefold.estimator",
-    "Prediction": "homefold.predictions",
-    "Predictions": "homefold.predictions",
+    "ManifoldProjector": "homefold.projector",
+    "Prediction": "homefold.stages.predictions",
+    "Predictions": "homefold.stages.predictions",
     "ProjectionConfig": "homefold.projection",
     "list_presets": "homefold.config",
     "pairwise_metric_loss": "homefold.features.loss",

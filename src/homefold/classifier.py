@@ -11,10 +11,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from homefold.captured_step import CapturedStep, recorder_for
+from homefold.runtime.captured_step import CapturedStep, recorder_for
 from homefold.errors import ConfigError, DataError, TrainingDivergedError
-from homefold.progress import ProgressReporter, SilentReporter
-from homefold.seeding import generator, isolated_seed
+from homefold.runtime.progress import ProgressReporter, SilentReporter
+from homefold.runtime.seeding import generator, isolated_seed
 
 __all__ = ["Classifier", "ClassifierConfig", "build_classifier", "fit_classifier"]
 

@@ -16,14 +16,14 @@ from homefold.data.digits_mini import load_digits_mini
 from homefold.data.splits import selection_split
 from homefold.errors import ConfigError
 from homefold.evaluation.records import RunRecord, append_record, hardware, versions
-from homefold.feature_model import FeatureModel
+from homefold.stages.feature_model import FeatureModel
 from homefold.features import extract_features
-from homefold.files import write_json
+from homefold.store.files import write_json
 from homefold.manifold import ManifoldConfig, fit_manifold
 from homefold.methods import DeepAll
-from homefold.model_folder import holds_model
-from homefold.pipeline import Homefold
-from homefold.progress import ProgressReporter, SilentReporter
+from homefold.store.model_folder import holds_model
+from homefold.model import Homefold
+from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.report.home_picture import draw_homecoming
 
 __all__ = ["run_demo"]

@@ -8,7 +8,7 @@ import pytest
 from scene import DOMAINS, Homefold, draw_bar
 
 from homefold.data import load_folder
-from homefold.pipeline import Homefold as Model
+from homefold.model import Homefold as Model
 
 # A start at a random point and no step: every image is answered for alike, so the projection spoils a whole class.
 BLIND = [

@@ -16,7 +16,7 @@ from scene import QUICK, Homefold, content
 
 from homefold import list_presets
 from homefold.cli import fit
-from homefold.pipeline import Homefold as Model
+from homefold.model import Homefold as Model
 
 
 def test_a_fit_writes_a_model_and_says_what_to_type_next(
@@ -315,7 +315,7 @@ def test_a_disk_that_fills_while_saving_leaves_the_old_model_and_the_checkpoint(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("homefold.model_folder.write_tensors", full)
+        patch.setattr("homefold.store.model_folder.write_tensors", full)
         ended = homefold(*arguments)
     assert (ended.code, ended.out) == (1, "")
     assert ended.error.startswith(f"{model} could not be written (")
@@ -335,7 +335,7 @@ def test_a_disk_that_fills_during_training_is_a_sentence(
     def full(*args: Any, **kwargs: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("homefold.files.write_tensors", full)
+    monkeypatch.setattr("homefold.store.files.write_tensors", full)
     ended = homefold("fit", shared_photos, "--out", tmp_path / "m", *QUICK)
     assert ended.code == 1
     assert ended.error.startswith(f"{tmp_path / 'm.unfinished'} could not be written (No space left")
@@ -386,7 +386,7 @@ def unfinished(homefold: Homefold, shared_photos: Path, tmp_path: Path, monkeypa
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("homefold.pipeline.fit_feature_model", stop)
+        patch.setattr("homefold.model.fit_feature_model", stop)
         assert homefold("fit", shared_photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK).code == 130
     return tmp_path / "m.unfinished"
 
@@ -421,7 +421,7 @@ def test_a_fit_that_stopped_before_its_first_checkpoint_leaves_nothing_in_the_wa
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("homefold.pipeline.train_features", stop)
+        patch.setattr("homefold.model.train_features", stop)
         assert homefold("fit", shared_photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK).code == 130
     assert list(tmp_path.iterdir()) == []
     # One that was killed could not clean up after itself.
@@ -501,7 +501,7 @@ def test_a_second_fit_to_the_same_place_is_refused_while_the_first_runs(
         second.append(subprocess.run(command, capture_output=True, text=True))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("homefold.pipeline.train_features", start_another)
+    monkeypatch.setattr("homefold.model.train_features", start_another)
     assert homefold(*arguments).code == 130
     (ended,) = second
     assert (ended.returncode, ended.stdout) == (1, "")

@@ -20,8 +20,8 @@ from homefold.cli.answers import TableWriter
 from homefold.cli.projection_flags import ProjectionFlags, chosen_projection
 from homefold.data import decoder_choice
 from homefold.errors import ConfigError
-from homefold.pipeline import Homefold as Model
-from homefold.predictions import Prediction
+from homefold.model import Homefold as Model
+from homefold.stages.predictions import Prediction
 from homefold.projection import ProjectionConfig, projection_preset
 
 KEYS = {

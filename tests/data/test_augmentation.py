@@ -26,7 +26,7 @@ from homefold.data.augmentation import (
     mix_amplitudes,
 )
 from homefold.errors import ConfigError, DataError
-from homefold.seeding import generator
+from homefold.runtime.seeding import generator
 
 OFF = augmentation_preset("none")
 EVERYTHING = replace(

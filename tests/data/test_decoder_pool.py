@@ -24,7 +24,7 @@ from homefold.data.decoder_pool import DecoderPool
 from homefold.data.decoding import decode_into
 from homefold.data.sources import FileImage, ImageSource
 from homefold.errors import ConfigError
-from homefold.progress import SilentReporter
+from homefold.runtime.progress import SilentReporter
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="decoder processes need a POSIX system")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from homefold.data.augmentation import AugmentationConfig, apply_augmentation, augment_batch, augmentation_preset
 from homefold.data.random_texture import NUMBERS, filter_repeatedly, random_filters
-from homefold.seeding import generator
+from homefold.runtime.seeding import generator
 
 
 def uniform(n: int, seed: int = 0) -> torch.Tensor:

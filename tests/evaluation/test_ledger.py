@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from homefold.evaluation.ledger import Ledger
-from homefold.evaluation.locking import claimed
+from homefold.store.locking import claimed
 from homefold.evaluation.records import RunRecord, append_record, read_records
 
 RECORD = RunRecord("digits", "street", "vae", 0.5, 10, 0, "leave-one-domain-out", "last", {}, "a CPU", {}, run="r0")

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from homefold.errors import ModelFileError
-from homefold.evaluation.stage_store import StageStore, stage_id
+from homefold.store.stage_store import StageStore, stage_id
 
 
 class Trainer:

@@ -15,7 +15,7 @@ from homefold.errors import ConfigError
 from homefold.features import FeatureConfig, build_feature_net, train_features
 from homefold.features.averaging import average_is_due
 from homefold.features.gradient_step import GradientStep
-from homefold.methods.feature_stage import fine_tuning_config
+from homefold.stages.features import fine_tuning_config
 
 CPU = torch.device("cpu")
 

@@ -15,8 +15,8 @@ from homefold.errors import ConfigError
 from homefold.evaluation.selection import with_settings
 from homefold.features import FeatureConfig, build_feature_net, train_features
 from homefold.features.loss import pairwise_metric_loss
-from homefold.model_card import how_it_was_trained
-from homefold.progress import SilentReporter
+from homefold.store.model_card import how_it_was_trained
+from homefold.runtime.progress import SilentReporter
 
 CPU = torch.device("cpu")
 

@@ -9,7 +9,7 @@ import torch
 
 from homefold.errors import ConfigError
 from homefold.manifold import Manifold, ManifoldConfig, fit_manifold
-from homefold.seeding import generator
+from homefold.runtime.seeding import generator
 
 QUICK = ManifoldConfig(latent_dim=4, hidden=(16,), epochs=4, batch_size=32, bank_size=20)
 

@@ -11,7 +11,7 @@ import torch
 
 from homefold.config import HomefoldConfig, preset_config, replace_settings
 from homefold.data import DomainDataset
-from homefold.evaluation.stage_store import StageStore
+from homefold.store.stage_store import StageStore
 from homefold.features import build_feature_net
 from homefold.methods import Batch, LearningTask, Method, TaskKey, TrainingTask
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from homefold.methods.ccsa import CCSA, alignment_loss
+from homefold.methods.training.ccsa import CCSA, alignment_loss
 
 Z = torch.tensor([[0.0, 0.0], [3.0, 4.0], [0.6, 0.8], [0.0, 0.0]])
 LABELS = torch.tensor([0, 0, 1, 1])

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from homefold.methods.crossgrad import CrossGrad, perturbed
+from homefold.methods.training.crossgrad import CrossGrad, perturbed
 
 
 def test_each_image_moves_along_the_gradient_of_its_own_loss():

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from homefold.methods.d_sam import AggregationModule, own_domain, shrink
-from homefold.methods.ddaig import TransformationNet
-from homefold.methods.gradient_scale import ramp, scale_gradient
-from homefold.methods.mmd_aae import domain_discrepancy, laplace_like, prior_game
-from homefold.methods.style_clusters import cluster_styles, match_clusters, style_features
+from homefold.methods.training.d_sam import AggregationModule, own_domain, shrink
+from homefold.methods.training.ddaig import TransformationNet
+from homefold.methods.training.gradient_scale import ramp, scale_gradient
+from homefold.methods.training.mmd_aae import domain_discrepancy, laplace_like, prior_game
+from homefold.methods.training.style_clusters import cluster_styles, match_clusters, style_features
 
 
 class TestScaledGradients:

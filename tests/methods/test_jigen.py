@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from homefold.errors import ConfigError
-from homefold.methods.jigen import Jigen, distant_permutations, shuffle_tiles
+from homefold.methods.training.jigen import Jigen, distant_permutations, shuffle_tiles
 
 
 def test_the_permutations_are_far_from_each_other():

@@ -25,8 +25,8 @@ from homefold.methods import (
     reverse_gradient,
     tunable,
 )
-from homefold.methods.jigen import Jigen
-from homefold.seeding import isolated_seed
+from homefold.methods.training.jigen import Jigen
+from homefold.runtime.seeding import isolated_seed
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from homefold.device import autocast
+from homefold.runtime.device import autocast
 from homefold.methods import ImageSet, Learner, LearnerMethod, find_method, registry
 
 METHODS = [method for method in registry._methods.values() if isinstance(method, LearnerMethod)]

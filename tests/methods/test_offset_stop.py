@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 
 from homefold.manifold import ManifoldConfig, fit_manifold
-from homefold.methods.offset_stop import project_with_offset
+from homefold.methods.training.offset_stop import project_with_offset
 from homefold.projection import ProjectionConfig, project
 
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from homefold.features import FeatureNet, build_backbone
 from homefold.features.stage_maps import features_from_map, stage_maps
 from homefold.methods import LearningTask
-from homefold.methods.rsc import RSC, dominant_mask, most_shaken
+from homefold.methods.training.rsc import RSC, dominant_mask, most_shaken
 
 
 def test_the_places_that_speak_loudest_are_muted():

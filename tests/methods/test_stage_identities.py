@@ -8,8 +8,8 @@ import pytest
 
 from homefold.config import preset_config
 from homefold.methods.base import TaskKey
-from homefold.methods.feature_stage import features_id
-from homefold.methods.home_stages import manifold_id
+from homefold.stages.features import features_id
+from homefold.stages.home_stages import manifold_id
 
 
 def key(adapt: str = "", **settings: object) -> TaskKey:

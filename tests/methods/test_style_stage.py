@@ -13,7 +13,7 @@ from homefold.evaluation.planning import Planner
 from homefold.features.extraction import extract_views
 from homefold.features.views import fixed_views
 from homefold.methods.base import ImageSet
-from homefold.methods.feature_stage import FeatureStage, train_feature_stage
+from homefold.stages.features import FeatureStage, train_feature_stage
 from homefold.methods.registry import find_method
 
 HALF = "preprocessing.image_size=16"

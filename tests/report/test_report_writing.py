@@ -13,7 +13,7 @@ import pytest
 from made_up_runs import Made, pacs_records, record, write_runs
 
 from homefold.errors import ConfigError
-from homefold.files import write_atomically
+from homefold.store.files import write_atomically
 from homefold.report.document import build_report
 from homefold.report.html import report_html
 from homefold.report.runs import read_runs

@@ -21,7 +21,7 @@ from homefold.errors import ConfigError
 from homefold.features import FeatureNet, extract_features
 from homefold.features.backbones import DigitsNet, build_backbone
 from homefold.features.blocks import early_blocks
-from homefold.progress import SilentReporter
+from homefold.runtime.progress import SilentReporter
 from homefold.projection import projection_preset
 from homefold.style import (
     StyleConfig,

@@ -12,7 +12,7 @@ from typing import Protocol, TextIO
 from rich.cells import cell_len
 
 from homefold.cli.output import json_line
-from homefold.predictions import Prediction
+from homefold.stages.predictions import Prediction
 
 __all__ = ["AnswerWriter", "CsvWriter", "JsonLinesWriter", "TableWriter"]
 

@@ -18,7 +18,7 @@ from homefold.cli.parsing import DebugFlag, DeviceFlag, JsonFlag, Names, PluginF
 from homefold.data.names import written
 from homefold.errors import ConfigError
 from homefold.fit_flags import as_settings, setting_of
-from homefold.progress import RichReporter
+from homefold.runtime.progress import RichReporter
 
 if TYPE_CHECKING:
     from homefold.evaluation.options import BenchOptions

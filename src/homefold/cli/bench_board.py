@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from homefold.cli.output import show_share
-from homefold.progress import Task
+from homefold.runtime.progress import Task
 
 if TYPE_CHECKING:
     from homefold.evaluation.planning import Run

@@ -30,7 +30,7 @@ from homefold.data.paths import given_path
 from homefold.data.registry import LoadRequest
 from homefold.data.verify import VerificationReport
 from homefold.errors import ConfigError, DataError
-from homefold.progress import RichReporter
+from homefold.runtime.progress import RichReporter
 
 __all__ = ["DescribeOptions", "GetOptions", "ListOptions", "VerifyOptions", "run"]
 

@@ -11,7 +11,7 @@ import tyro
 
 from homefold.cli.output import print_json, result_console, result_table, show_share
 from homefold.cli.parsing import DebugFlag, DeviceFlag, JsonFlag, parse
-from homefold.progress import RichReporter
+from homefold.runtime.progress import RichReporter
 
 __all__ = ["DemoOptions", "run"]
 

@@ -18,8 +18,8 @@ from homefold.cli.parsing import DebugFlag, DeviceFlag, JsonFlag, Names, SkipBad
 from homefold.cli.projection_flags import ProjectionFlags, ProjectionPreset, chosen_projection
 from homefold.data import DomainDataset, load_dataset
 from homefold.errors import DataError
-from homefold.pipeline import Homefold
-from homefold.progress import ProgressReporter, RichReporter
+from homefold.model import Homefold
+from homefold.runtime.progress import ProgressReporter, RichReporter
 from homefold.projection import ProjectionConfig
 
 __all__ = ["DomainResult", "EvaluateOptions", "measure", "run"]

@@ -12,8 +12,8 @@ import tyro
 
 from homefold.cli.output import fact_table, print_json, result_console, show_bytes, show_share
 from homefold.cli.parsing import DebugFlag, JsonFlag, parse
-from homefold.model_card import how_images_are_seen, how_it_was_trained
-from homefold.model_folder import read_model_folder
+from homefold.store.model_card import how_images_are_seen, how_it_was_trained
+from homefold.store.model_folder import read_model_folder
 
 __all__ = ["InfoOptions", "describe_model", "run", "size_on_disk"]
 

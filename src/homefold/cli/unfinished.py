@@ -10,8 +10,8 @@ from typing import Any
 
 from homefold.config import HomefoldConfig, config_to_dict
 from homefold.errors import ConfigError
-from homefold.evaluation.locking import locked
-from homefold.work_folder import WorkFolder
+from homefold.store.locking import locked
+from homefold.store.work_folder import WorkFolder
 
 __all__ = ["UnfinishedFit"]
 

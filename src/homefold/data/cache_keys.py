@@ -14,7 +14,7 @@ from homefold.data.decoding import map_images
 from homefold.data.images import BadImageError
 from homefold.data.index import ImageIndex
 from homefold.data.sources import ImageSource
-from homefold.progress import ProgressReporter
+from homefold.runtime.progress import ProgressReporter
 
 __all__ = ["KeyKind", "content_keys", "stamp_keys"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from homefold.data.cache_directory import cache_directory
 from homefold.errors import ConfigError
-from homefold.files import read_json, write_json
+from homefold.store.files import read_json, write_json
 
 __all__ = ["DEFAULT_LIMIT_BYTES", "cache_limit_bytes", "parse_bytes", "set_cache_limit"]
 

@@ -30,7 +30,7 @@ import numpy as np
 from homefold.data.decoder_process import Answer, Batch, packed
 from homefold.data.images import Resize
 from homefold.data.sources import ArchiveImage, FileImage
-from homefold.progress import Task
+from homefold.runtime.progress import Task
 
 __all__ = ["DecoderPool"]
 

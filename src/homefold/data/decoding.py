@@ -13,7 +13,7 @@ from homefold.data.decoder_choice import borrowed_decoders, in_files
 from homefold.data.images import BadImageError, Resize
 from homefold.data.sources import ImageSource
 from homefold.errors import DataError
-from homefold.progress import ProgressReporter, SilentReporter
+from homefold.runtime.progress import ProgressReporter, SilentReporter
 
 __all__ = ["check_bad", "compact", "decode_all", "decode_into", "map_images", "one_ahead"]
 

@@ -20,7 +20,7 @@ from homefold.data.names import written
 from homefold.data.paths import given_path, special_kind
 from homefold.data.sources import FileImage
 from homefold.errors import DataError
-from homefold.progress import ProgressReporter, SilentReporter
+from homefold.runtime.progress import ProgressReporter, SilentReporter
 
 __all__ = ["FolderIndex", "find_images", "index_folder", "load_folder", "load_images", "map_images", "scan_folder"]
 

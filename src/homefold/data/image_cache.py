@@ -36,7 +36,7 @@ from homefold.data.images import BadImageError, Resize
 from homefold.data.index import ImageIndex
 from homefold.data.sources import ImageSource
 from homefold.errors import DataError
-from homefold.progress import ProgressReporter
+from homefold.runtime.progress import ProgressReporter
 
 __all__ = ["CacheEntry", "CacheUnavailableError", "ImageCache", "KeyKind", "Piece"]
 

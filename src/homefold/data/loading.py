@@ -12,7 +12,7 @@ from homefold.data.image_cache import CacheUnavailableError, ImageCache, KeyKind
 from homefold.data.images import MAX_MEGAPIXELS, Resize
 from homefold.data.index import ImageIndex
 from homefold.errors import DataError
-from homefold.progress import ProgressReporter, SilentReporter
+from homefold.runtime.progress import ProgressReporter, SilentReporter
 
 __all__ = ["decode_index", "load_index"]
 

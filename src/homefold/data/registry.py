@@ -21,7 +21,7 @@ from homefold.data.index import ImageIndex
 from homefold.data.loading import load_index
 from homefold.data.paths import given_path
 from homefold.errors import DataError
-from homefold.progress import ProgressReporter
+from homefold.runtime.progress import ProgressReporter
 
 __all__ = [
     "DatasetEntry",

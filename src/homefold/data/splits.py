@@ -6,7 +6,7 @@ import numpy as np
 
 from homefold.data.dataset import DomainDataset
 from homefold.errors import ConfigError, DataError
-from homefold.seeding import derive_seed
+from homefold.runtime.seeding import derive_seed
 
 __all__ = ["holdout_split", "selection_split"]
 

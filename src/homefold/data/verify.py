@@ -22,7 +22,7 @@ from homefold.data.paths import given_path
 from homefold.data.registry import LoadRequest, dataset_entry
 from homefold.data.sources import ImageSource
 from homefold.errors import DataError
-from homefold.progress import ProgressReporter
+from homefold.runtime.progress import ProgressReporter
 
 __all__ = ["DuplicateGroup", "Published", "VerificationReport", "verify_dataset", "verify_folder"]
 

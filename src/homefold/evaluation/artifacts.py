@@ -9,11 +9,11 @@ import torch
 
 from homefold.data.dataset import DomainDataset
 from homefold.data.images import resize_images
-from homefold.files import write_atomically
+from homefold.store.files import write_atomically
 from homefold.manifold import nearest_index
 from homefold.methods.base import Answers
-from homefold.predictions import Predictions
-from homefold.seeding import derive_seed
+from homefold.stages.predictions import Predictions
+from homefold.runtime.seeding import derive_seed
 
 __all__ = ["artifact_arrays", "artifact_path", "read_artifact", "write_artifact"]
 

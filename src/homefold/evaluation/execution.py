@@ -14,7 +14,7 @@ import torch
 
 from homefold.config import HomefoldConfig, config_to_dict
 from homefold.data.dataset import DomainDataset
-from homefold.device import resolve_device
+from homefold.runtime.device import resolve_device
 from homefold.errors import HomefoldError
 from homefold.evaluation.artifacts import artifact_arrays, artifact_path, write_artifact
 from homefold.evaluation.ledger import Ledger
@@ -22,11 +22,11 @@ from homefold.evaluation.planning import BenchData, Planner, Run, Unit, records_
 from homefold.evaluation.protocols import source_dataset
 from homefold.evaluation.records import RunRecord, code_commit, hardware, require_recordable, versions
 from homefold.evaluation.selection import Candidate, Choice, choose
-from homefold.evaluation.stage_store import StageStore
-from homefold.files import plain_json
+from homefold.store.stage_store import StageStore
+from homefold.store.files import plain_json
 from homefold.fit_flags import as_settings
 from homefold.methods import Answers, ImageSet, TrainedMethod, TrainingTask, code_key
-from homefold.progress import ProgressReporter, SilentReporter
+from homefold.runtime.progress import ProgressReporter, SilentReporter
 
 __all__ = ["Executor", "failed_record"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from homefold.data.dataset import DomainDataset
-from homefold.files import plain_json
+from homefold.store.files import plain_json
 
 __all__ = ["DatasetKeys", "digest"]
 

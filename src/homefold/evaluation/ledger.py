@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from homefold.evaluation.locking import claimed
+from homefold.store.locking import claimed
 from homefold.evaluation.records import RunRecord, append_record, read_records
 
 __all__ = ["Ledger"]

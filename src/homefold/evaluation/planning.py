@@ -20,12 +20,12 @@ from homefold.evaluation.presets import bench_config
 from homefold.evaluation.protocols import EvaluationProtocol, LeaveOneDomainOut, Split, Target
 from homefold.evaluation.records import RunRecord, read_records
 from homefold.evaluation.selection import Candidate, candidates_for, select_epoch, with_settings
-from homefold.evaluation.stage_store import StageId, StageStore
+from homefold.store.stage_store import StageId, StageStore
 from homefold.evaluation.suites import Suite, Variation, find_suite
 from homefold.features import build_backbone
 from homefold.methods import Method, TaskKey, code_key, find_method
 from homefold.methods.origin import load_plugin
-from homefold.progress import ProgressReporter
+from homefold.runtime.progress import ProgressReporter
 
 __all__ = ["BenchData", "Plan", "Planner", "Run", "Unit", "finished_runs", "make_plan", "records_path"]
 

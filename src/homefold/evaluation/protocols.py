@@ -16,7 +16,7 @@ import numpy as np
 
 from homefold.data.dataset import DomainDataset
 from homefold.errors import DataError
-from homefold.seeding import derive_seed
+from homefold.runtime.seeding import derive_seed
 
 __all__ = [
     "Corruption",

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import torch
 
 from homefold.errors import DataError
-from homefold.evaluation.locking import locked
+from homefold.store.locking import locked
 from homefold.evaluation.record_lines import is_number, misfit, not_a_record, read_record_lines
 from homefold.version import __version__
 

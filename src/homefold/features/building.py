@@ -9,7 +9,7 @@ from torch import nn
 from homefold.features.backbones import build_backbone
 from homefold.features.config import FeatureConfig
 from homefold.features.network import FeatureNet, Normalisation
-from homefold.seeding import isolated_seed
+from homefold.runtime.seeding import isolated_seed
 
 __all__ = ["build_feature_net"]
 

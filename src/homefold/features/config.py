@@ -9,7 +9,7 @@ import tyro
 
 from homefold.choices import require_choices
 from homefold.data.augmentation import AugmentationConfig
-from homefold.device import Precision
+from homefold.runtime.device import Precision
 from homefold.errors import ConfigError
 from homefold.features.gradient_step import Compile, CudaGraph
 from homefold.features.network import Head

@@ -10,7 +10,7 @@ from torch import nn
 
 from homefold.features.batches import ImageStore
 from homefold.features.views import WHOLE, View, apply_view, mean_of_views
-from homefold.tiles import apply_in_tiles, steady_tile
+from homefold.runtime.tiles import apply_in_tiles, steady_tile
 
 __all__ = ["extract_features", "extract_views", "image_tile"]
 

@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from homefold.features.pair_blocks import pair_loss_in_blocks, rows_at_a_time
-from homefold.processes import current_processes, gather_labels, gather_rows
+from homefold.runtime.processes import current_processes, gather_labels, gather_rows
 
 __all__ = [
     "cosine_normalise",

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from homefold.errors import ConfigError
 from homefold.features.loss import pairwise_metric_loss, pairwise_metric_loss_share
-from homefold.processes import current_processes
+from homefold.runtime.processes import current_processes
 
 __all__ = ["Objective"]
 

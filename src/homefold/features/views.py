@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from homefold.data.random_texture import NUMBERS, filter_repeatedly, random_filters
 from homefold.errors import ConfigError
 from homefold.features.loss import cosine_normalise
-from homefold.seeding import generator
+from homefold.runtime.seeding import generator
 
 __all__ = [
     "MOST_TEXTURES",

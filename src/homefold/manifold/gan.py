@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from homefold.captured_step import CapturedStep, Recorder, recorder_for
+from homefold.runtime.captured_step import CapturedStep, Recorder, recorder_for
 from homefold.errors import TrainingDivergedError
 from homefold.manifold.base import (
     Manifold,
@@ -26,8 +26,8 @@ from homefold.manifold.base import (
     nearly_constant,
     training_rate,
 )
-from homefold.progress import ProgressReporter, SilentReporter
-from homefold.seeding import generator, isolated_seed
+from homefold.runtime.progress import ProgressReporter, SilentReporter
+from homefold.runtime.seeding import generator, isolated_seed
 
 __all__ = [
     "GAN",

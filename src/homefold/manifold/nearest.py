@@ -14,7 +14,7 @@ from homefold.manifold.base import (
     explained_share,
     nearly_constant,
 )
-from homefold.tiles import apply_in_tiles
+from homefold.runtime.tiles import apply_in_tiles
 
 __all__ = ["NearestNeighbour", "fit_nearest", "nearest_index"]
 

@@ -11,7 +11,7 @@ from homefold.manifold.base import Manifold, ManifoldConfig, ManifoldKind
 from homefold.manifold.gan import build_gan, fit_gan
 from homefold.manifold.nearest import NearestNeighbour, fit_nearest
 from homefold.manifold.vae import build_vae, fit_vae
-from homefold.progress import ProgressReporter
+from homefold.runtime.progress import ProgressReporter
 
 __all__ = ["build_manifold", "fit_manifold", "list_manifolds"]
 

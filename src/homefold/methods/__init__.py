@@ -11,10 +11,10 @@ from homefold.methods.base import (
     TrainedMethod,
     TrainingTask,
 )
-from homefold.methods.deep_all import DeepAll, DeepAllMethod, deep_all_config
-from homefold.methods.home import HomeMethod
-from homefold.methods.learner import Batch, Learner, LearningTask, ParameterGroup, TrainingImages, reverse_gradient
-from homefold.methods.learner_method import LearnerMethod, TrainedLearner, tunable
+from homefold.methods.training.deep_all import DeepAll, DeepAllMethod, deep_all_config
+from homefold.methods.training.home import HomeMethod
+from homefold.methods.training.learner import Batch, Learner, LearningTask, ParameterGroup, TrainingImages, reverse_gradient
+from homefold.methods.training.learner_method import LearnerMethod, TrainedLearner, tunable
 from homefold.methods.origin import code_key
 from homefold.methods.registry import (
     find_method,

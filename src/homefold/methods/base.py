@@ -14,9 +14,9 @@ from torch import nn
 from homefold.config import HomefoldConfig
 from homefold.data.dataset import DomainDataset
 from homefold.errors import ConfigError
-from homefold.evaluation.stage_store import Stage, StageId, StageStore
-from homefold.predictions import Predictions
-from homefold.progress import ProgressReporter, SilentReporter
+from homefold.store.stage_store import Stage, StageId, StageStore
+from homefold.stages.predictions import Predictions
+from homefold.runtime.progress import ProgressReporter, SilentReporter
 
 __all__ = [
     "Answers",

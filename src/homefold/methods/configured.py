@@ -10,7 +10,7 @@ from typing import Any
 from homefold.config import HomefoldConfig
 from homefold.errors import ConfigError
 from homefold.evaluation.selection import change_settings, parse_setting
-from homefold.evaluation.stage_store import StageId
+from homefold.store.stage_store import StageId
 from homefold.methods.base import Method, MethodInfo, TaskKey, TrainedMethod, TrainingTask
 
 __all__ = ["ConfiguredMethod", "configured", "split_settings", "without_changes"]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from homefold.evaluation.stage_store import Stage
+from homefold.store.stage_store import Stage
 from homefold.methods.base import (
     Answers,
     ClassifierNetwork,
@@ -18,7 +18,7 @@ from homefold.methods.base import (
     TrainingTask,
     plain_predictions,
 )
-from homefold.methods.feature_stage import FeatureStage
+from homefold.stages.features import FeatureStage
 
 __all__ = ["TrainedClassifier"]
 

@@ -20,7 +20,7 @@ from homefold.projection.config import ProjectionConfig
 from homefold.projection.mlp import weights_version
 from homefold.projection.search import Decoder, Search
 from homefold.projection.tensor_search import TensorSearch
-from homefold.triton_ready import why_no_triton
+from homefold.runtime.triton_ready import why_no_triton
 
 __all__ = ["compiled"]
 

@@ -17,8 +17,8 @@ from homefold.projection.config import ProjectionConfig
 from homefold.projection.mlp import MLPDecoder, mlp_decoder
 from homefold.projection.on_chip import side, why_not_on_chip
 from homefold.projection.search import Decoder, Search
-from homefold.tiles import apply_in_tiles
-from homefold.triton_ready import why_no_triton
+from homefold.runtime.tiles import apply_in_tiles
+from homefold.runtime.triton_ready import why_no_triton
 
 __all__ = ["fused", "fused_search", "why_not_fused"]
 

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary, ref
 
 import torch
 
-from homefold.captured_step import CapturedStep, Recorder
+from homefold.runtime.captured_step import CapturedStep, Recorder
 from homefold.manifold import Manifold
 from homefold.projection.mlp import weights_version
 

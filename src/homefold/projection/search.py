@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from homefold.projection.config import ProjectionConfig
-from homefold.tiles import fill_tile
+from homefold.runtime.tiles import fill_tile
 
 __all__ = ["Decoder", "Engine", "Search"]
 

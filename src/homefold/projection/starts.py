@@ -8,7 +8,7 @@ import torch
 
 from homefold.manifold import Manifold
 from homefold.projection.config import ProjectionConfig
-from homefold.seeding import generator
+from homefold.runtime.seeding import generator
 
 __all__ = ["start_names", "starting_latents"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from homefold.progress import ProgressReporter
+from homefold.runtime.progress import ProgressReporter
 from homefold.report.figures import FigureSection, build_figures
 from homefold.report.names import shown_name
 from homefold.report.runs import SETTINGS, Run, RunFolder, setups

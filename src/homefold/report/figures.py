@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from homefold.progress import ProgressReporter, SilentReporter
+from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.report.accuracy_figures import (
     ablation_bars,
     corruption_bars,

@@ -14,8 +14,8 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 from homefold.data.dataset import DomainDataset
-from homefold.feature_model import FeatureModel
-from homefold.files import write_atomically
+from homefold.stages.feature_model import FeatureModel
+from homefold.store.files import write_atomically
 from homefold.manifold import Manifold
 from homefold.projection import ProjectionConfig, elbow_index, projection_preset
 from homefold.projection.engines import loss_curve

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from homefold.errors import ConfigError
-from homefold.files import write_atomically, write_json
+from homefold.store.files import write_atomically, write_json
 from homefold.report.document import Report
 from homefold.report.html import report_html
 from homefold.report.markdown import report_markdown

@@ -18,8 +18,8 @@ from homefold.features.extraction import image_tile
 from homefold.features.network import FeatureNet
 from homefold.style.config import StyleConfig
 from homefold.style.statistics import map_style, restyle
-from homefold.tiles import apply_in_tiles
-from homefold.triton_ready import why_no_triton
+from homefold.runtime.tiles import apply_in_tiles
+from homefold.runtime.triton_ready import why_no_triton
 
 __all__ = ["StyleModel", "collect_styles", "fit_style", "style_modules", "styled_net"]
 

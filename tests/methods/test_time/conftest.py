@@ -13,7 +13,7 @@ from torch import nn
 from homefold.config import preset_config, replace_settings
 from homefold.data import DomainDataset
 from homefold.data.augmentation import augmentation_preset
-from homefold.evaluation.stage_store import StageStore
+from homefold.store.stage_store import StageStore
 from homefold.methods import (
     Answers,
     ClassifierNetwork,

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from homefold.data.splits import selection_split
 from homefold.methods import ImageSet
-from homefold.methods.class_means import unit_class_means
+from homefold.methods.test_time.class_means import unit_class_means
 
 RED, DARK_RED, GREEN, BLUE = [200, 0, 0], [20, 0, 0], [0, 200, 0], [0, 0, 200]
 

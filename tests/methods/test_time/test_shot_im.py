@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from homefold.methods import ImageSet
-from homefold.methods.shot_im import information_loss
+from homefold.methods.test_time.shot_im import information_loss
 
 SURE = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
 

@@ -1,0 +1,96 @@
+"""Class means: the class whose mean source feature is nearest by cosine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from homefold.errors import ConfigError
+from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod, TrainingTask
+from homefold.methods.training.learner_method import tunable
+from homefold.methods.test_time.wrapping import Wrapped, wrapper_info
+from homefold.runtime.tiles import apply_in_tiles, steady_tile
+
+__all__ = ["ClassMeans", "unit_class_means"]
+
+_TILE = 64
+
+
+@dataclass(frozen=True)
+class ClassMeans(TestTimeMethod):
+    """p(k | x) = s · softmax_k(cos(z(x), m_k) / τ) + (1 − s) · p_C(k | x), m_k = Σ z_i / ‖z_i‖ over class k.
+
+    The sum runs over the source's training images of class k, all domains pooled: a control for every projection, since
+    it brings a feature to the nearest of so many points as there are classes. A class without training images is never
+    answered.
+
+    Null setting: share 0.
+    """
+
+    looks_as_asked = True
+
+    share: float = tunable(1.0, choices=(0.25, 0.5, 1.0))
+    """s: weight of the class means; the rest is the wrapped classifier's."""
+    temperature: float = tunable(0.1, choices=(0.05, 0.1, 0.2))
+    """τ: how sharply the nearest mean is preferred; it decides no label."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.share <= 1:
+            raise ConfigError(f"share is the class means' part in the answer, 0 to 1; got {self.share}.")
+        if not self.temperature > 0:
+            raise ConfigError(f"temperature of class-means must be a positive number; got {self.temperature}.")
+
+    @property
+    def info(self) -> MethodInfo:
+        own = MethodInfo(
+            name="class-means",
+            title="Class means",
+            year=1971,
+            needs_domain_labels=False,
+            touches_target=False,
+            stateless=True,
+            reference="Rocchio, The SMART Retrieval System 1971",
+            summary="Answers with the class whose mean source feature is nearest by cosine.",
+        )
+        return wrapper_info(own, self.base.info)
+
+    def wrap(self, trained: TrainedMethod, task: TrainingTask) -> TrainedMethod:
+        return _Means(self, trained, task)
+
+
+def unit_class_means(z: torch.Tensor, labels: torch.Tensor, classes: int) -> torch.Tensor:
+    """Directions `(classes, d)` of the sums of z_i / ‖z_i‖ by class; zero for a class without any.
+
+    Args:
+        z: `(n, d)` features.
+        labels: `(n,)`.
+        classes: how many there are.
+    """
+    members = F.one_hot(labels, classes).to(z.dtype)
+    return F.normalize(members.T @ F.normalize(z, dim=1), dim=1)
+
+
+class _Means(Wrapped):
+    def __init__(self, method: ClassMeans, trained: TrainedMethod, task: TrainingTask) -> None:
+        super().__init__("class-means", method.base.info.name, trained, task)
+        self._share, self._temperature = method.share, method.temperature
+        z, labels = self.training_features()
+        classes = len(task.source.class_names)
+        self._means = unit_class_means(z, labels, classes)
+        self._empty = torch.bincount(labels, minlength=classes) == 0
+
+    def _probabilities(self, z: torch.Tensor) -> torch.Tensor:
+        cosine = F.normalize(z, dim=1) @ self._means.T
+        near = torch.softmax((cosine / self._temperature).masked_fill(self._empty, -torch.inf), dim=1)
+        own = torch.softmax(self.network.layer(z), dim=1)
+        return self._share * near + (1 - self._share) * own
+
+    @torch.no_grad()
+    def respond(self, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+        z = self.target_features(pixels)
+        size = steady_tile(self.network, "class means", self._probabilities, z.shape[1:], _TILE, z.device)
+        return z, apply_in_tiles(self._probabilities, z, size)

@@ -1,0 +1,73 @@
+"""MEMO: the whole network moved, for one image, towards agreement of its answers on varied copies of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from homefold.errors import ConfigError
+from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod, TrainingTask
+from homefold.methods.test_time.entropy import marginal_entropy
+from homefold.methods.training.learner_method import tunable
+from homefold.methods.test_time.per_image import PerImage
+from homefold.methods.test_time.wrapping import reached_parameters, wrapper_info
+
+__all__ = ["Memo"]
+
+
+@dataclass(frozen=True)
+class Memo(TestTimeMethod):
+    """ℓ(x; θ) = H(p̄), p̄ = (1/B) Σ_b p(· | a_b(x); θ); one SGD step on all parameters, then p(· | x; θ_x).
+
+    The copies a_b(x) are varied as the training images were (the paper's are varied by AugMix). Batch normalisation
+    keeps the statistics of the training.
+
+    Null setting: learning_rate 0.
+    """
+
+    learning_rate: float = tunable(0.005, 2.5e-4, 1e-2, log=True)
+    """η of the step."""
+    copies: int = tunable(32, choices=(8, 16, 32, 64))
+    """B: varied copies of the image."""
+    steps: int = tunable(1, choices=(1, 2))
+    """Steps for each image."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.learning_rate < 0 or self.copies < 1 or self.steps < 0:
+            raise ConfigError(
+                f"memo needs a learning_rate and steps from 0 and copies from 1; got {self.learning_rate}, "
+                f"{self.steps} and {self.copies}."
+            )
+
+    @property
+    def info(self) -> MethodInfo:
+        own = MethodInfo(
+            name="memo",
+            title="MEMO",
+            year=2022,
+            needs_domain_labels=False,
+            touches_target=True,
+            stateless=True,
+            reference="Zhang et al., NeurIPS 2022",
+            summary="Before each answer, one step towards sure and equal answers on varied copies of the image.",
+        )
+        return wrapper_info(own, self.base.info)
+
+    def wrap(self, trained: TrainedMethod, task: TrainingTask) -> TrainedMethod:
+        return _Agreed(self, trained, task)
+
+
+class _Agreed(PerImage):
+    def __init__(self, method: Memo, trained: TrainedMethod, task: TrainingTask) -> None:
+        base = method.base.info.name
+        rate, steps, copies = method.learning_rate, method.steps, method.copies
+        super().__init__("memo", base, trained, task, learning_rate=rate, steps=steps, copies=copies)
+
+    def adapted(self, image: torch.Tensor) -> list[torch.Tensor]:
+        layer = self.network.layer.requires_grad_(True)
+        return [*reached_parameters(self.network.features, image), *layer.parameters()]
+
+    def loss(self, varied: torch.Tensor) -> torch.Tensor:
+        return marginal_entropy(self.network.layer(self.network.features(varied).float()))

@@ -1,0 +1,72 @@
+"""1-NN: the label of the nearest source feature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from homefold.errors import ConfigError
+from homefold.manifold import nearest_index
+from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod, TrainingTask
+from homefold.methods.training.learner_method import tunable
+from homefold.methods.test_time.wrapping import Wrapped, wrapper_info
+from homefold.runtime.tiles import apply_in_tiles
+
+__all__ = ["OneNearestNeighbour"]
+
+_TILE = 64
+
+
+@dataclass(frozen=True)
+class OneNearestNeighbour(TestTimeMethod):
+    """p(y | x) = s · [y = y_n] + (1 − s) · p_C(y | x), n = argmax_i cos(z(x), z_i) over the source's training images.
+
+    `nearest`, a variant of the full method, finds the same neighbour on its own features but answers with the
+    classifier's opinion of the neighbour's feature; this one answers with the neighbour's label, on any features.
+
+    Null setting: share 0.
+    """
+
+    looks_as_asked = True
+
+    share: float = tunable(1.0, choices=(0.25, 0.5, 1.0))
+    """s: weight of the neighbour's label; the rest is the wrapped classifier's."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.share <= 1:
+            raise ConfigError(f"share is the neighbour's part in the answer, 0 to 1; got {self.share}.")
+
+    @property
+    def info(self) -> MethodInfo:
+        own = MethodInfo(
+            name="1-nn",
+            title="1-NN",
+            year=1967,
+            needs_domain_labels=False,
+            touches_target=False,
+            stateless=True,
+            reference="Cover and Hart, IEEE Trans. IT 1967",
+            summary="Answers with the label of the nearest source feature by cosine.",
+        )
+        return wrapper_info(own, self.base.info)
+
+    def wrap(self, trained: TrainedMethod, task: TrainingTask) -> TrainedMethod:
+        return _Neighbours(self, trained, task)
+
+
+class _Neighbours(Wrapped):
+    def __init__(self, method: OneNearestNeighbour, trained: TrainedMethod, task: TrainingTask) -> None:
+        super().__init__("1-nn", method.base.info.name, trained, task)
+        self._share = method.share
+        self._bank, self._labels = self.training_features()
+
+    @torch.no_grad()
+    def respond(self, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+        z = self.target_features(pixels)
+        own = torch.softmax(apply_in_tiles(self.network.layer, z, _TILE), dim=1)
+        neighbour = F.one_hot(self._labels[nearest_index(z, self._bank)], own.shape[1]).float()
+        return z, self._share * neighbour + (1 - self._share) * own

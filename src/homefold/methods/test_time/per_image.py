@@ -1,0 +1,107 @@
+"""Test-time methods that change the network for one image, answer it, and put the network back."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+
+import numpy as np
+import torch
+
+from homefold.runtime.captured_step import CapturedStep, recorder_for
+from homefold.data.augmentation import apply_augmentation, draw_augmentation
+from homefold.features.batches import ImageStore
+from homefold.methods.base import TrainedMethod, TrainingTask
+from homefold.methods.test_time.wrapping import Wrapped
+from homefold.runtime.seeding import generator
+
+__all__ = ["PerImage"]
+
+
+class PerImage(Wrapped):
+    """θ_x = θ after some steps of θ ← θ − η ∇ℓ(a(x); θ); the answer for x is p(· | x; θ_x), and θ is as before.
+
+    a(x) are copies of the image, varied as the training images were. What is random about them follows from the
+    image's own pixels and the seed, so an answer depends on nothing else. All work stays on the device until the last
+    image is done.
+
+    Args:
+        name: of the test-time method.
+        base: name of the wrapped method.
+        trained: the wrapped method.
+        task: what it was trained on.
+        learning_rate: η.
+        steps: for each image.
+        copies: of the image, new ones in every step.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        base: str,
+        trained: TrainedMethod,
+        task: TrainingTask,
+        *,
+        learning_rate: float,
+        steps: int,
+        copies: int,
+    ) -> None:
+        super().__init__(name, base, trained, task)
+        self._name, self._learning_rate, self._steps, self._copies = name, learning_rate, steps, copies
+
+    @abstractmethod
+    def adapted(self, image: torch.Tensor) -> list[torch.Tensor]:
+        """The parameters that change, made to ask for gradients; `image: (1, 3, h, w)` is one to try with."""
+
+    @abstractmethod
+    def loss(self, varied: torch.Tensor) -> torch.Tensor:
+        """ℓ of the copies `varied: (copies, 3, h, w)` of an image, channels last."""
+
+    def respond(self, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+        device = self.task.device
+        store = ImageStore(pixels, device)
+        parameters = self.adapted(store.batch(torch.tensor([0])))
+        before = [parameter.detach().clone() for parameter in parameters]
+
+        def adapt_and_answer(image: torch.Tensor, uniform: torch.Tensor, noise: torch.Tensor | None) -> torch.Tensor:
+            for varied in self._varied(image, uniform, noise):
+                gradients = torch.autograd.grad(self.loss(varied), parameters)
+                with torch.no_grad():
+                    torch._foreach_add_(parameters, gradients, alpha=-self._learning_rate)
+            with torch.no_grad():
+                z = self.network.features(image).float()
+                answer = torch.cat([z, torch.softmax(self.network.layer(z), dim=1)], dim=1)
+                torch._foreach_copy_(parameters, before)
+            return answer
+
+        # Hundreds of small kernels an image: on CUDA they are recorded once and replayed for every image.
+        answered = CapturedStep(adapt_and_answer, device, recorder_for(device))
+        answers = []
+        try:
+            for index in range(len(pixels)):
+                image = store.batch(torch.tensor([index]))
+                answers.append(answered(image, *self._draw(image, pixels[index])).clone())
+        finally:
+            with torch.no_grad():
+                torch._foreach_copy_(parameters, before)
+        classes = len(self.task.source.class_names)
+        features, probabilities = torch.cat(answers).tensor_split([-classes], dim=1)
+        return features, probabilities
+
+    def _draw(self, image: torch.Tensor, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """The random numbers of all copies for all steps."""
+        content = hashlib.sha256(np.ascontiguousarray(pixels).data).hexdigest()
+        random = generator(self.task.config.seed, self._name, content, device=self.task.device)
+        shape = (self._steps * self._copies, *image.shape[1:])
+        return draw_augmentation(shape, self.task.config.features.augmentation, random)
+
+    def _varied(
+        self, image: torch.Tensor, uniform: torch.Tensor, noise: torch.Tensor | None
+    ) -> tuple[torch.Tensor, ...]:
+        """The copies for each step: all of them varied at once, which costs no more than those of one step."""
+        if self._steps == 0:
+            return ()
+        copies = image.expand(self._steps * self._copies, -1, -1, -1)
+        augmentation = self.task.config.features.augmentation
+        varied = copies if augmentation.does_nothing else apply_augmentation(copies, augmentation, uniform, noise)
+        return varied.contiguous(memory_format=torch.channels_last).split(self._copies)

@@ -1,0 +1,105 @@
+"""Tent: batch normalisation re-fitted to the target by minimising the entropy of predictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import nn
+
+from homefold.choices import require_choices
+from homefold.errors import ConfigError
+from homefold.features.batches import ImageStore
+from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod, TrainingTask
+from homefold.methods.test_time.entropy import prediction_entropy
+from homefold.methods.training.learner_method import tunable
+from homefold.methods.test_time.wrapping import Wrapped, even_batches, stream_order, wrapper_info
+
+__all__ = ["Tent"]
+
+
+@dataclass(frozen=True)
+class Tent(TestTimeMethod):
+    """min over γ, β of (1/b) Σ_i H(p(· | x_i)), one Adam step a batch of b target images.
+
+    γ and β are the scales and shifts of every batch normalisation, whose means and variances are the batch's own. A
+    batch is answered by the pass that its step is computed from; the step serves the batches after it.
+
+    Null setting: statistics source and learning_rate 0. With batch statistics and rate 0 this is plain test-time
+    normalisation.
+    """
+
+    learning_rate: float = tunable(1e-3, 1e-4, 1e-2, log=True)
+    """Of Adam."""
+    batch_size: int = tunable(64, choices=(32, 64, 128, 200))
+    """b: target images that arrive together."""
+    statistics: Literal["batch", "source"] = tunable("batch", choices=("batch",))
+    """Normalise by the batch's own mean and variance, or by those of the training."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_choices(self)
+        if self.learning_rate < 0 or self.batch_size < 1:
+            raise ConfigError(
+                f"tent needs a learning_rate from 0 and a batch_size from 1; got {self.learning_rate} and "
+                f"{self.batch_size}."
+            )
+
+    @property
+    def info(self) -> MethodInfo:
+        own = MethodInfo(
+            name="tent",
+            title="Tent",
+            year=2021,
+            needs_domain_labels=False,
+            touches_target=True,
+            stateless=False,
+            reference="Wang et al., ICLR 2021",
+            summary="Minimises the entropy of its answers by the scales and shifts of batch normalisation.",
+        )
+        return wrapper_info(own, self.base.info)
+
+    def wrap(self, trained: TrainedMethod, task: TrainingTask) -> TrainedMethod:
+        return _Renormalised(self, trained, task)
+
+
+class _Renormalised(Wrapped):
+    def __init__(self, method: Tent, trained: TrainedMethod, task: TrainingTask) -> None:
+        super().__init__("tent", method.base.info.name, trained, task)
+        self._method = method
+        # The common base of BatchNorm1d and 2d has no public name.
+        norms = [item for item in self.network.features.modules() if isinstance(item, nn.modules.batchnorm._BatchNorm)]
+        self._parameters: list[torch.Tensor] = [p for norm in norms for p in norm.parameters()]
+        if not self._parameters:
+            raise ConfigError(
+                f"tent changes batch normalisation, and the network of {method.base.info.name} has none; choose a "
+                f"backbone that has, such as digits-bn or resnet18."
+            )
+        for norm in norms if method.statistics == "batch" else []:
+            # Without running statistics a layer normalises by its batch, in eval mode too.
+            norm.track_running_stats, norm.running_mean, norm.running_var = False, None, None
+        for parameter in self._parameters:
+            parameter.requires_grad_(True)
+        self._before = [parameter.detach().clone() for parameter in self._parameters]
+        self.reset()
+
+    @torch.no_grad()
+    def reset(self) -> None:
+        torch._foreach_copy_(self._parameters, self._before)
+        self._optimizer = torch.optim.Adam(self._parameters, lr=self._method.learning_rate)
+
+    def respond(self, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+        store, order = ImageStore(pixels, self.task.device), stream_order(len(pixels), self.task.config.seed)
+        features, logits = [], []
+        for rows in even_batches(order, self._method.batch_size):
+            z = self.network.features(store.batch(rows)).float()
+            answer = self.network.layer(z)
+            self._optimizer.zero_grad(set_to_none=True)
+            prediction_entropy(answer).mean().backward()
+            self._optimizer.step()
+            features.append(z.detach())
+            logits.append(answer.detach())
+        back = order.argsort().to(self.task.device)
+        return torch.cat(features)[back], torch.softmax(torch.cat(logits)[back], dim=1)

@@ -1,0 +1,146 @@
+"""TTT: features trained, for one image, on telling how copies of it were turned."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from homefold.classifier import ClassifierConfig, build_classifier, fit_classifier
+from homefold.data.splits import selection_split
+from homefold.runtime.device import one_thread
+from homefold.errors import ConfigError
+from homefold.store.stage_store import Stage, StageId, stage_id
+from homefold.features import extract_features
+from homefold.methods.base import MethodInfo, TaskKey, TestTimeMethod, TrainedMethod, TrainingTask
+from homefold.methods.configured import without_changes
+from homefold.methods.training.learner_method import TrainedLearner, tunable
+from homefold.methods.test_time.per_image import PerImage
+from homefold.methods.training.rotation import QUARTER_TURNS, Rotation, RotationLearner, rotation_loss
+from homefold.methods.test_time.wrapping import reached_parameters, wrapper_info
+
+__all__ = ["TestTimeTraining"]
+
+_HEAD = ClassifierConfig()
+
+
+@dataclass(frozen=True)
+class TestTimeTraining(TestTimeMethod):
+    """ℓ(x; θ) = mean over copies a_b and turns r of CE(h(f_θ(turn_r(a_b(x)))), r); SGD on θ, then p(· | x; θ_x).
+
+    This is the paper's standard version: θ, the parameters of f, starts anew for every image, and h stays. The copies
+    are varied as the training images were, and each is seen in all four turns. Batch normalisation keeps the
+    statistics of the training (the paper trains with group normalisation for that reason).
+
+    h was trained with f where `rotation` is wrapped, as the paper asks. For any other method h is trained
+    afterwards, on the frozen features of turned source images: a stage of its own.
+
+    Null setting: learning_rate 0.
+    """
+
+    learning_rate: float = tunable(0.001, 1e-4, 1e-2, log=True)
+    """η of each step."""
+    steps: int = tunable(10, choices=(1, 3, 10))
+    """Steps for each image."""
+    copies: int = tunable(8, choices=(1, 4, 8, 16))
+    """Varied copies of the image, new ones in every step; times four turns."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.learning_rate < 0 or self.steps < 0 or self.copies < 1:
+            raise ConfigError(
+                f"ttt needs a learning_rate and steps from 0 and copies from 1; got {self.learning_rate}, "
+                f"{self.steps} and {self.copies}."
+            )
+
+    @property
+    def info(self) -> MethodInfo:
+        own = MethodInfo(
+            name="ttt",
+            title="TTT",
+            year=2020,
+            needs_domain_labels=False,
+            touches_target=True,
+            stateless=True,
+            reference="Sun et al., ICML 2020",
+            summary="Before each answer, trains the features on telling how copies of the image were turned.",
+        )
+        return wrapper_info(own, self.base.info)
+
+    def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
+        stages = self.base.planned_stages(key)
+        return stages if isinstance(without_changes(self.base), Rotation) else (*stages, _head_id(stages, key))
+
+    def wrap(self, trained: TrainedMethod, task: TrainingTask) -> TrainedMethod:
+        return _SelfTaught(self, trained, task)
+
+
+class _SelfTaught(PerImage):
+    def __init__(self, method: TestTimeTraining, trained: TrainedMethod, task: TrainingTask) -> None:
+        base = method.base.info.name
+        rate, steps, copies = method.learning_rate, method.steps, method.copies
+        super().__init__("ttt", base, trained, task, learning_rate=rate, steps=steps, copies=copies)
+        self._turns = torch.arange(QUARTER_TURNS, device=task.device).repeat_interleave(method.copies)
+        self._head_stage: Stage | None = None
+        if isinstance(trained, TrainedLearner) and isinstance(trained.learner, RotationLearner):
+            self._head: nn.Module = trained.learner.rotation_head
+        else:
+            self._head_stage = _train_head(self.network.features, method.base.planned_stages(task.key), task)
+            tensors = self._head_stage.state["tensors"]
+            head = build_classifier(_HEAD, tensors["layers.0.weight"].shape[1], QUARTER_TURNS)
+            head.load_state_dict(tensors)
+            self._head = head.to(task.device)
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        return self.trained.stages if self._head_stage is None else (*self.trained.stages, self._head_stage)
+
+    def facts(self) -> dict[str, Any]:
+        if self._head_stage is None:
+            return super().facts()
+        return {**super().facts(), "rotation_head": {"held_out_accuracy": self._head_stage.state["held_out_accuracy"]}}
+
+    def adapted(self, image: torch.Tensor) -> list[torch.Tensor]:
+        return reached_parameters(self.network.features, image)
+
+    def loss(self, varied: torch.Tensor) -> torch.Tensor:
+        turned = torch.cat([torch.rot90(varied, quarter, (2, 3)) for quarter in range(QUARTER_TURNS)])
+        z = self.network.features(turned.contiguous(memory_format=torch.channels_last))
+        return rotation_loss(z, self._head, self._turns)
+
+
+def _head_id(stages: tuple[StageId, ...], key: TaskKey) -> StageId:
+    return stage_id("rotation-head", base=[stage.digest for stage in stages], head=asdict(_HEAD), seed=key.config.seed)
+
+
+def _train_head(features: nn.Module, stages: tuple[StageId, ...], task: TrainingTask) -> Stage:
+    """A linear layer that tells quarter turns by frozen features of the source, trained if it was not before."""
+    config, images = task.config, task.source.images
+
+    def train(_: Any) -> dict[str, Any]:
+        train, held_out = selection_split(task.source, config.features.held_out, config.seed)
+        seen = [
+            extract_features(features, np.rot90(images, quarter, (1, 2)), task.device)
+            for quarter in range(QUARTER_TURNS)
+        ]
+
+        def part(rows: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+            z = torch.cat([z[torch.from_numpy(rows).to(z.device)] for z in seen])
+            return z, torch.arange(QUARTER_TURNS).repeat_interleave(len(rows))
+
+        with one_thread(task.device):
+            head = fit_classifier(
+                _HEAD,
+                *part(train),
+                *part(held_out),
+                num_classes=QUARTER_TURNS,
+                seed=config.seed,
+                device=task.device,
+                reporter=task.reporter,
+            )
+        return {"tensors": head.state_dict(), "held_out_accuracy": head.held_out_accuracy}
+
+    return task.stages.get(_head_id(stages, task.key), train)

@@ -1,0 +1,148 @@
+"""What test-time methods share: a copy of a finished method's network, and answers that come from it."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from homefold.data.splits import selection_split
+from homefold.errors import ConfigError
+from homefold.store.stage_store import Stage
+from homefold.features import extract_features
+from homefold.features.extraction import extract_views
+from homefold.methods.base import (
+    Answers,
+    ClassifierNetwork,
+    ImageSet,
+    MethodInfo,
+    TrainedMethod,
+    TrainingTask,
+    plain_predictions,
+)
+from homefold.runtime.seeding import generator
+
+__all__ = ["Wrapped", "even_batches", "network_of", "reached_parameters", "stream_order", "wrapper_info"]
+
+
+def wrapper_info(own: MethodInfo, base: MethodInfo) -> MethodInfo:
+    """What a test-time method is on top of another: it needs, touches and remembers what either of them does."""
+    return replace(
+        own,
+        name=f"{own.name}+{base.name}",
+        title=f"{own.title} on {base.title}",
+        needs_domain_labels=own.needs_domain_labels or base.needs_domain_labels,
+        touches_target=own.touches_target or base.touches_target,
+        stateless=own.stateless and base.stateless,
+    )
+
+
+def network_of(trained: TrainedMethod, base: str, name: str) -> ClassifierNetwork:
+    """The network of `trained`, a copy, frozen and in eval mode, for the test-time method `name` to change.
+
+    Args:
+        trained: the wrapped method.
+        base: its name.
+        name: of the test-time method.
+    """
+    network = trained.classifier_network()
+    if network is None:
+        raise ConfigError(
+            f"{name} cannot wrap {base}, which does not answer by one network and its classifier layer. Methods that "
+            f"do can be wrapped: deep-all, rotation, vae, gan, nearest and their ablations, and every other "
+            f"training-time method whose classifier_network is not None; test-time methods cannot."
+        )
+    return network.eval().requires_grad_(False)
+
+
+def reached_parameters(features: nn.Module, images: torch.Tensor) -> list[torch.Tensor]:
+    """The parameters that z depends on; a learner may hold others, such as heads that serve its training only.
+
+    Args:
+        features: images to z; its parameters are left in need of gradients where they are reached.
+        images: `(n, 3, h, w)` to try it with.
+    """
+    parameters: list[torch.Tensor] = list(features.requires_grad_(True).parameters())
+    if not parameters:
+        return []
+    gradients = torch.autograd.grad(features(images).sum(), parameters, allow_unused=True)
+    features.requires_grad_(False)
+    reached = [p for p, gradient in zip(parameters, gradients, strict=True) if gradient is not None]
+    return [parameter.requires_grad_(True) for parameter in reached]
+
+
+def stream_order(n: int, seed: int) -> torch.Tensor:
+    """In which order n target images arrive: shuffled, since datasets lie sorted by class and streams do not."""
+    return torch.randperm(n, generator=generator(seed, "target stream"))
+
+
+def even_batches(rows: torch.Tensor, batch_size: int) -> list[torch.Tensor]:
+    """`rows: (n,)` in the fewest batches of at most `batch_size`, all of nearly one size: none is left over.
+
+    >>> [len(batch) for batch in even_batches(torch.arange(9), 4)]
+    [3, 3, 3]
+    """
+    return list(rows.tensor_split(max(1, -(-len(rows) // batch_size)))) if len(rows) else []
+
+
+class Wrapped(TrainedMethod):
+    """A finished method whose network, copied, answers in another way.
+
+    Args:
+        name: of the test-time method.
+        base: name of the wrapped method.
+        trained: the wrapped method.
+        task: what it was trained on.
+    """
+
+    def __init__(self, name: str, base: str, trained: TrainedMethod, task: TrainingTask) -> None:
+        self.trained, self.task = trained, task
+        self.network = network_of(trained, base, name)
+
+    @abstractmethod
+    def respond(self, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+        """Features `(n, d)` and probabilities `(n, classes)` of `pixels: (n, h, w, 3)` uint8, in their order."""
+
+    def target_features(self, pixels: np.ndarray) -> torch.Tensor:
+        """Features `(n, d)` of target images `(n, h, w, 3)`, in as many views as the settings say."""
+        views = self.task.config.views()
+        return extract_views(self.network.features, pixels, self.task.device, views)
+
+    def training_features(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Features `(n, d)` and labels `(n,)` of what was trained on: no held-out images, but those adapted to."""
+        source, settings = self.task.source, self.task.config
+        train, _ = selection_split(source, settings.features.held_out, settings.seed)
+        z = self.trained.source_features()
+        if z is None:
+            z = extract_features(self.network.features, source.images, self.task.device)
+        rows = torch.from_numpy(train).to(z.device)
+        bank, labels = z[rows], torch.from_numpy(source.labels).to(z.device)[rows]
+        if self.task.adapt is None:
+            return bank, labels
+        few = extract_features(self.network.features, self.task.adapt.images, self.task.device)
+        return torch.cat([bank, few]), torch.cat([labels, torch.from_numpy(self.task.adapt.labels).to(z.device)])
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        return self.trained.stages
+
+    def answer(self, images: ImageSet) -> Answers:
+        if not len(images.pixels):
+            nothing = np.empty((0, len(self.task.source.class_names)), dtype=np.float32)
+            return Answers(plain_predictions(self.task.source.class_names, nothing), 0.0, None)
+        began = time.perf_counter()
+        z, probabilities = self.respond(images.pixels)
+        found = probabilities.cpu().numpy()
+        seconds = time.perf_counter() - began
+        return Answers(plain_predictions(self.task.source.class_names, found), seconds, z)
+
+    def source_features(self) -> torch.Tensor | None:
+        return self.trained.source_features()
+
+    def facts(self) -> dict[str, Any]:
+        return self.trained.facts()

@@ -1,0 +1,231 @@
+"""The method of this package and its ablations: which features, which manifold, and whether they are projected."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import nn
+
+from homefold.config import HomefoldConfig
+from homefold.runtime.device import one_thread
+from homefold.store.stage_store import Stage, StageId
+from homefold.stages.feature_model import FeatureModel, to_sphere
+from homefold.features.views import WHOLE, View
+from homefold.manifold import Manifold, ManifoldConfig, paper_manifold_config
+from homefold.methods.base import (
+    Answers,
+    ClassifierNetwork,
+    ImageSet,
+    Method,
+    MethodInfo,
+    TaskKey,
+    TrainedMethod,
+    TrainingTask,
+)
+from homefold.methods.training.deep_all import deep_all_config
+from homefold.stages.features import FeatureStage, features_id, require_stage_1, train_feature_stage
+from homefold.stages.home_stages import classifier_id, feature_model, manifold_id
+from homefold.methods.training.offset_stop import project_with_offset
+from homefold.stages.style import style_ids, styled_stage, with_style_blocks
+from homefold.projection import Projection, ProjectionConfig, elbow_index, projection_preset
+from homefold.projection.engines import loss_and_gradient
+from homefold.projection.starts import starting_latents
+
+__all__ = ["HomeMethod"]
+
+_GAN_EPOCHS_PER_VAE_EPOCH = 1.5  # the ratio of their defaults
+_CURVES, _CURVE_STEPS = 6, 500
+
+
+@dataclass(frozen=True)
+class HomeMethod(Method):
+    """z = f(x); u* = argmin 1 − cos(z, G(u)); the answer is C(G(u*)), or C(z) without projection.
+
+    Args:
+        about: what the combination is called.
+        features: train f with the configured loss (L_A), or as Deep All does.
+        manifold: the kind of G; None answers without projection.
+        stop_offset: stop the search this many steps after n*.
+    """
+
+    about: MethodInfo
+    features: Literal["metric", "deep-all"] = "metric"
+    manifold: Literal["vae", "gan", "nearest"] | None = "vae"
+    stop_offset: int = 0
+
+    @property
+    def info(self) -> MethodInfo:
+        return self.about
+
+    def settings(self) -> dict[str, Any]:
+        return {name: value for name, value in super().settings().items() if name != "about"}
+
+    def starting(self, config: HomefoldConfig) -> HomefoldConfig:
+        return config if self.manifold is not None else super().starting(config)
+
+    def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
+        if self.features == "deep-all":
+            config = deep_all_config(config)
+        require_stage_1(config)
+        config.views()  # complains of too many before any work
+        config = with_style_blocks(config)
+        if self.manifold is None:
+            return config
+        config.require_consistent()
+        return replace(config, manifold=_manifold_config(config, self.manifold, preset))
+
+    def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
+        stages = [features_id(replace(key, adapt=""))] if key.adapt else []
+        stages.append(features_id(key))
+        if self.manifold is not None:
+            stages.append(manifold_id(key))
+        stages.append(classifier_id(key))
+        return (*stages, *style_ids(key))
+
+    def train(self, task: TrainingTask) -> TrainedMethod:
+        features = train_feature_stage(task)
+        model, stages = feature_model(task, features, projected=self.manifold is not None)
+        seen = styled_stage(task, features)
+        if seen is not features:
+            stages = (*stages, seen.stages[-1])
+        return TrainedHome(self, features, model, stages, task.config.views(), seen)
+
+
+def _manifold_config(config: HomefoldConfig, kind: str, preset: str) -> ManifoldConfig:
+    """The configured manifold where it is of this kind, else one of this kind that suits it."""
+    given = config.manifold
+    if kind == "vae":
+        return given if given.kind in ("vae", "conv-vae") else replace(given, kind="vae")
+    if kind == "nearest":
+        return replace(given, kind="nearest")
+    if preset == "paper":
+        return paper_manifold_config("gan")
+    epochs = None if given.epochs is None else math.ceil(given.epochs * _GAN_EPOCHS_PER_VAE_EPOCH)
+    return replace(given, kind="gan", optimizer="adamw", learning_rate=None, epochs=epochs)
+
+
+class TrainedHome(TrainedMethod):
+    """Answers through f, G and C.
+
+    Args:
+        method: which combination.
+        features: stage 1.
+        model: stages 2 to 4.
+        stages: all that it stands on.
+        views: how each target image is seen.
+        seen: stage 1 as target images pass it, where that is not as the source images did.
+    """
+
+    def __init__(
+        self,
+        method: HomeMethod,
+        features: FeatureStage,
+        model: FeatureModel,
+        stages: tuple[Stage, ...],
+        views: tuple[View, ...] = WHOLE,
+        seen: FeatureStage | None = None,
+    ) -> None:
+        self.method, self.features, self.model, self._stages = method, features, model, stages
+        self._views, self._seen = views, seen or features
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        return self._stages
+
+    def answer(self, images: ImageSet) -> Answers:
+        z, seconds = self._seen.of(images, self._views)
+        if self.method.manifold is None:
+            began = time.perf_counter()
+            predictions = self.model.predict(z, projected=False)
+            return Answers(predictions, seconds + time.perf_counter() - began, self.model.prepare(z))
+        before = z if self._seen is self.features else self.features.of(images, self._views)[0]
+        self.model.off_manifold_scale(self.model.projection)  # of the model rather than of these images
+        began = time.perf_counter()
+        found = self._project(z)
+        predictions = self.model.classify(found)
+        seconds += time.perf_counter() - began
+        return Answers(
+            predictions,
+            seconds,
+            self.model.prepare(before),
+            found.features,
+            self.model.predict(before, projected=False),
+            self._curves(self.model.prepare(z)),
+        )
+
+    def _project(self, z: torch.Tensor) -> Projection:
+        if not self.method.stop_offset:
+            return self.model.project(z)
+        return project_with_offset(
+            self.model.manifold,
+            self.model.prepare(z),
+            self.model.projection,
+            seed=self.model.seed,
+            offset=self.method.stop_offset,
+        )
+
+    def _curves(self, prepared: torch.Tensor) -> dict[str, np.ndarray]:
+        """Loss against iteration for a few evenly spaced samples, from one random start."""
+        manifold, search = self.model.manifold, self.model.projection
+        if not manifold.is_continuous or not len(prepared):
+            return {}
+        if search.stop != "elbow" or search.starts != 1:
+            # The default search begins almost at its end, where no elbow is to be seen.
+            search = projection_preset("authors")
+        search = replace(search, steps=max(search.window + 2, min(search.steps, _CURVE_STEPS)))
+        samples = np.unique(np.linspace(0, len(prepared) - 1, _CURVES).astype(np.int64))
+        z = prepared[torch.from_numpy(samples).to(prepared.device)]
+        curve = _losses(manifold, z, search, self.model.seed)
+        elbow = elbow_index(curve, search.window)
+        return {"loss": curve.T.cpu().numpy(), "samples": samples, "elbow": elbow.cpu().numpy()}
+
+    def source_features(self) -> torch.Tensor:
+        return self.model.prepare(self.features.source())
+
+    def classifier_network(self) -> ClassifierNetwork:
+        """f with its preparation, and C: what answers without projection."""
+        layers = self.model.classifier.layers
+        prepare: list[nn.Module] = [_ToSphere()] if self.model.normalise else []
+        layer = layers[0] if len(layers) == 1 else layers
+        return copy.deepcopy(ClassifierNetwork(nn.Sequential(self._seen.net, *prepare), layer))
+
+    def facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {
+            "features": _brief(self.features.report),
+            "classifier": {"held_out_accuracy": self.model.classifier.held_out_accuracy},
+        }
+        if self.method.manifold is not None:
+            facts["manifold"] = self.model.manifold.report.as_dict()
+        return facts
+
+
+def _losses(manifold: Manifold, z: torch.Tensor, search: ProjectionConfig, seed: int) -> torch.Tensor:
+    """The loss before each step of the search from its first start, `(steps, n)`."""
+    losses = []
+    with torch.no_grad(), one_thread(z.device):
+        u = starting_latents(search, manifold, z, seed)[:, 0]
+        rule = search.step_rule()
+        rule.reset(u)
+        for _ in range(search.steps):
+            loss, gradient = loss_and_gradient(manifold.decode, u, z)
+            u = rule.step(u, gradient)
+            losses.append(loss)
+    return torch.stack(losses)
+
+
+class _ToSphere(nn.Module):
+    """Features `(n, d)` as G and C want them."""
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        return to_sphere(z)
+
+
+def _brief(report: dict[str, Any]) -> dict[str, Any]:
+    """The report of stage 1 without its epoch-by-epoch history, which would make every record long."""
+    return {name: value for name, value in report.items() if name != "history"}

@@ -1,0 +1,127 @@
+"""Jigen: beside the label of ordered images the network tells how shuffled ones were shuffled."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from homefold.errors import ConfigError
+from homefold.features.network import FeatureNet
+from homefold.methods.base import MethodInfo
+from homefold.methods.training.learner import Batch, Learner, LearningTask
+from homefold.methods.training.learner_method import LearnerMethod, tunable
+
+__all__ = ["Jigen", "distant_permutations", "shuffle_tiles"]
+
+_GRID = 3
+
+
+@dataclass(frozen=True)
+class Jigen(LearnerMethod):
+    """L = CE(W f(x), y) over ordered images + α CE(V f(x̃), p) over all images.
+
+    Each image stays ordered (p = 0) with probability β; else the nine tiles of its 3 × 3 grid are laid out by one of P
+    fixed permutations (p = 1 … P), chosen far from each other in Hamming distance. V is a second linear layer. Where
+    the size is not a multiple of three, the one or two pixels of the rim stay in place.
+
+    Null setting: `weight` 0 and `ordered` 1. Cost of a step: that of Deep All; only ordered images teach the label.
+    """
+
+    about = MethodInfo(
+        name="jigen",
+        title="Jigen",
+        year=2019,
+        needs_domain_labels=False,
+        touches_target=False,
+        stateless=True,
+        reference="Carlucci et al., CVPR 2019",
+        summary="Solves jigsaw puzzles of the images as an auxiliary task.",
+    )
+    null = {"weight": 0.0, "ordered": 1.0}  # noqa: RUF012 - a constant
+
+    weight: float = tunable(0.7, 0.1, 1.0)
+    """α: weight of the puzzle."""
+    ordered: float = tunable(0.6, 0.5, 0.9, most=1)
+    """β: share of images that are not shuffled."""
+    permutations: int = tunable(30, choices=(10, 30, 60, 100))
+    """P: how many ways there are to shuffle."""
+
+    def learner(self, net: FeatureNet, task: LearningTask) -> Learner:
+        return _JigenLearner(net, task, self)
+
+
+class _JigenLearner(Learner):
+    recordable = True
+
+    orders: torch.Tensor
+
+    def __init__(self, net: FeatureNet, task: LearningTask, settings: Jigen) -> None:
+        super().__init__(net, task)
+        if min(task.image_size) < _GRID:
+            raise ConfigError(f"a {_GRID} × {_GRID} puzzle needs larger images than {task.image_size} px.")
+        if settings.permutations < 1:
+            raise ConfigError("a puzzle needs at least one permutation; got 0.")
+        self.settings = settings
+        self.puzzle = nn.Linear(net.feature_dim, settings.permutations + 1)
+        orders = torch.from_numpy(distant_permutations(settings.permutations + 1))
+        self.register_buffer("orders", orders, persistent=False)
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        settings, device = self.settings, batch.images.device
+        n = len(batch)
+        keep = torch.rand(n, device=device) < settings.ordered
+        drawn = torch.randint(1, settings.permutations + 1, (n,), device=device)
+        which = torch.where(keep, 0, drawn)
+        z = self.features(shuffle_tiles(batch.images, self.orders[which]))
+        losses = F.cross_entropy(self.classify(z), batch.labels, reduction="none")
+        loss = (losses * keep).sum() / keep.sum().clamp(min=1)
+        if not settings.weight:
+            return loss
+        with torch.autocast(z.device.type, enabled=False):
+            return loss + settings.weight * F.cross_entropy(self.puzzle(z.float()), which)
+
+
+@cache
+def distant_permutations(count: int) -> np.ndarray:
+    """`(count, 9)` permutations of nine tiles, the identity first, each as far as can be from all before it.
+
+    Each next one has the largest Hamming distance to the nearest of those chosen; of equals the one with the largest
+    sum of distances, then the first in dictionary order.
+    """
+    everything = np.array(list(itertools.permutations(range(_GRID**2))), dtype=np.int8)
+    if not 1 <= count <= len(everything):
+        raise ConfigError(f"nine tiles have {len(everything)} orders; {count - 1} beside the ordered one are too many.")
+    nearest = np.full(len(everything), _GRID**2)
+    total = np.zeros(len(everything), dtype=np.int64)
+    chosen = [0]
+    for _ in range(count - 1):
+        distance = (everything != everything[chosen[-1]]).sum(axis=1)
+        nearest, total = np.minimum(nearest, distance), total + distance
+        chosen.append(int((nearest * (_GRID**2 * count + 1) + total).argmax()))
+    return everything[chosen].astype(np.int64)
+
+
+def shuffle_tiles(images: torch.Tensor, orders: torch.Tensor) -> torch.Tensor:
+    """Each image with tile `orders[i, k]` of its 3 × 3 grid at place k.
+
+    Args:
+        images: `(n, 3, h, w)`; what a multiple of three leaves over is a rim that stays.
+        orders: `(n, 9)` permutations, places counted along rows.
+    """
+    n, channels, height, width = images.shape
+    tall, wide = height // _GRID, width // _GRID
+    top, left = height % _GRID // 2, width % _GRID // 2
+    inside = (slice(None), slice(None), slice(top, top + _GRID * tall), slice(left, left + _GRID * wide))
+    tiles = images[inside].reshape(n, channels, _GRID, tall, _GRID, wide).permute(0, 2, 4, 1, 3, 5)
+    tiles = tiles.reshape(n, _GRID**2, channels, tall, wide)
+    tiles = tiles[torch.arange(n, device=images.device)[:, None], orders]
+    tiles = tiles.view(n, _GRID, _GRID, channels, tall, wide).permute(0, 3, 1, 4, 2, 5)
+    shuffled = images.clone()
+    shuffled[inside] = tiles.reshape(n, channels, _GRID * tall, _GRID * wide)
+    return shuffled

@@ -1,0 +1,117 @@
+"""What a training-time method is made of: a network, a classifier, and a loss of its own; by default Deep All."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from homefold.features.loop import Batch, ParameterGroup, TrainingImages
+from homefold.features.network import FeatureNet
+from homefold.runtime.seeding import isolated_seed
+
+__all__ = ["Batch", "Learner", "LearningTask", "ParameterGroup", "TrainingImages", "reverse_gradient"]
+
+
+@dataclass(frozen=True)
+class LearningTask:
+    """What a learner is told of its data before it sees any.
+
+    Args:
+        num_classes: how many labels there are.
+        num_domains: how many source domains there are.
+        num_images: how many images are trained on.
+        image_size: `(height, width)`.
+        seed: of the run; the modules a learner builds are drawn from it without any doing of its own.
+    """
+
+    num_classes: int
+    num_domains: int
+    num_images: int
+    image_size: tuple[int, int]
+    seed: int
+
+
+class Learner(nn.Module):
+    """z = f(x), logits = W z + b, and CE(logits, y) as the loss: Deep All. A method changes what it needs to.
+
+    The training loop calls `loss` under autocast with the learner in training mode, takes one backward pass and one
+    step of SGD. Random numbers come from torch's own generators, which the loop seeds for each epoch. What must
+    survive a stop between two epochs is a parameter or a buffer of fixed shape.
+
+    Args:
+        net: f, with its pretrained weights if there are any.
+        task: the size of things.
+    """
+
+    recordable = False
+    """Whether `loss` does the same at every step: no choice made in Python, no look at `Batch.step`. Such a step is
+    recorded once as a CUDA graph and replayed, which is faster."""
+
+    def __init__(self, net: FeatureNet, task: LearningTask) -> None:
+        super().__init__()
+        self.net, self.task = net, task
+        # The same stream as Deep All's layer: with equal losses both are the same training.
+        with isolated_seed(task.seed, "objective"):
+            self.classifier = nn.Linear(net.feature_dim, task.num_classes)
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        """What a step minimises: a scalar. A second pass or an adversary goes through here too."""
+        return self.cross_entropy(self.logits(batch.images), batch.labels)
+
+    def features(self, images: torch.Tensor) -> torch.Tensor:
+        """z `(n, d)` that predictions are made from. images: `(n, 3, h, w)` in [0, 1]."""
+        return self.net(images)
+
+    def classify(self, z: torch.Tensor) -> torch.Tensor:
+        """Logits `(n, classes)` of `z: (n, d)`, in full precision; linear in z, as `linear_layer` says."""
+        with torch.autocast(z.device.type, enabled=False):
+            return self.classifier(z.float())
+
+    def linear_layer(self) -> nn.Linear:
+        """A copy of the layer that `classify` applies; to be changed along with it."""
+        return copy.deepcopy(self.classifier)
+
+    def logits(self, images: torch.Tensor) -> torch.Tensor:
+        """Logits `(n, classes)` of `images: (n, 3, h, w)`."""
+        return self.classify(self.features(images))
+
+    def forward(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Features and logits of images."""
+        z = self.features(images)
+        return z, self.classify(z)
+
+    def cross_entropy(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Mean cross entropy in full precision."""
+        return F.cross_entropy(logits.float(), labels)
+
+    def adaptation_loss(self, batch: Batch) -> torch.Tensor:
+        """What few-shot adaptation minimises: cross entropy, as all its images are of one domain."""
+        return self.cross_entropy(self.logits(batch.images), batch.labels)
+
+    def parameter_groups(self) -> list[ParameterGroup]:
+        """What is trained, and at which multiple of the learning rate."""
+        return [ParameterGroup([parameter for parameter in self.parameters() if parameter.requires_grad])]
+
+    def epoch_start(self, epoch: int, images: TrainingImages) -> None:
+        """Called before each epoch, from 0, for what looks at all training images; not in few-shot adaptation."""
+
+
+class _Reverse(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: torch.autograd.function.FunctionCtx, x: torch.Tensor, weight: float) -> torch.Tensor:
+        ctx.weight = weight  # type: ignore[attr-defined]
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: torch.autograd.function.FunctionCtx, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return gradients[0] * -ctx.weight, None  # type: ignore[attr-defined]
+
+
+def reverse_gradient(x: torch.Tensor, weight: float = 1.0) -> torch.Tensor:
+    """`x` itself, whose gradient comes back times −`weight`: what follows learns, what came before unlearns it."""
+    result: torch.Tensor = _Reverse.apply(x, weight)
+    return result

@@ -1,0 +1,144 @@
+"""MMLD: domains found by clustering the images' styles, and features from which they cannot be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from homefold.errors import ConfigError
+from homefold.features.network import FeatureNet
+from homefold.features.stage_maps import stage_maps
+from homefold.methods.base import MethodInfo
+from homefold.methods.training.gradient_scale import ramp
+from homefold.methods.training.learner import Batch, Learner, LearningTask, ParameterGroup, TrainingImages, reverse_gradient
+from homefold.methods.training.learner_method import LearnerMethod, tunable
+from homefold.methods.training.style_clusters import cluster_styles, match_clusters, style_features
+
+__all__ = ["Mmld", "MmldLearner", "mean_entropy"]
+
+_STYLE_BATCH = 256
+
+
+@dataclass(frozen=True)
+class Mmld(LearnerMethod):
+    """min over f, W and max over D of CE(W z, y) + λ H(softmax(W z)) - λ CE(D(z), d'), with z = f(x).
+
+    The pseudo-domain d' of an image is its cluster by k-means of its style, the means and standard deviations of the
+    channels of the lower stages; it is found anew before an epoch, the Hungarian assignment keeps the clusters'
+    names, and no true domain label is used. λ rises as 2 / (1 + exp(-10 p)) - 1 with the progress p; D itself
+    minimises its cross entropy at full weight, and sees z standardised. H is the entropy of the answers. At the
+    learning rate of Deep All the game makes features collapse or grow without bounds, most of all with the paper's λ,
+    which rises to 1: here everything learns at a lower `rate`, and λ rises to less.
+
+    Null setting: `adversary` 0, `entropy` 0 and `rate` 1. Cost of a step: that of Deep All; before an epoch all images
+    pass the network once more and are clustered.
+    """
+
+    about = MethodInfo(
+        name="mmld",
+        title="MMLD",
+        year=2020,
+        needs_domain_labels=False,
+        touches_target=False,
+        stateless=True,
+        reference="Matsuura and Harada, AAAI 2020",
+        summary="Clusters images by style, and hides the clusters from the features.",
+    )
+    null = MappingProxyType({"adversary": 0.0, "entropy": 0.0, "rate": 1.0})
+
+    adversary: float = tunable(0.1, 0.01, 1, log=True)
+    """What λ of the discriminator rises to; with 0 there is neither discriminator nor clustering."""
+    entropy: float = tunable(0.1, 0.01, 1, log=True)
+    """What λ of the entropy rises to."""
+    rate: float = tunable(0.2, 0.02, 1, log=True)
+    """Learning rate of everything, as a multiple of what the other methods learn at."""
+    clusters: int = tunable(0, choices=(0, 2, 3, 4))
+    """How many pseudo-domains; 0 for as many as there are source domains, and at least two."""
+    every: int = tunable(1, choices=(1, 2, 5))
+    """Epochs from one clustering to the next."""
+    hidden: int = tunable(256, choices=(128, 256, 1024))
+    """Hidden units of the discriminator D."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.rate:
+            raise ConfigError("rate of mmld must be positive, such as 0.2: with 0 nothing is learned.")
+        if self.every < 1:
+            raise ConfigError(f"every of mmld counts epochs, from 1; got {self.every}.")
+
+    def learner(self, net: FeatureNet, task: LearningTask) -> MmldLearner:
+        return MmldLearner(net, task, self)
+
+
+def mean_entropy(logits: torch.Tensor) -> torch.Tensor:
+    """-mean over the samples of Σ_c p_c log p_c, p = softmax(logits). logits: `(n, classes)`.
+
+    >>> round(mean_entropy(torch.zeros(2, 4)).item(), 4)
+    1.3863
+    """
+    log_p = torch.log_softmax(logits.float(), dim=1)
+    return -(log_p.exp() * log_p).sum(dim=1).mean()
+
+
+class MmldLearner(Learner):
+    """The losses of `Mmld`, and the clustering before an epoch.
+
+    Args:
+        net: f; the maps of its lower stages tell the style.
+        task: the size of things.
+        settings: the method's.
+    """
+
+    pseudo_domains: torch.Tensor
+
+    def __init__(self, net: FeatureNet, task: LearningTask, settings: Mmld) -> None:
+        super().__init__(net, task)
+        self.settings = settings
+        self.clusters = settings.clusters or max(2, task.num_domains)
+        self.discriminator = nn.Sequential(
+            nn.Linear(net.feature_dim, settings.hidden), nn.ReLU(), nn.Linear(settings.hidden, self.clusters)
+        )
+        self.register_buffer("pseudo_domains", torch.zeros(task.num_images, dtype=torch.long))
+
+    def parameter_groups(self) -> list[ParameterGroup]:
+        return [replace(group, rate=group.rate * self.settings.rate) for group in super().parameter_groups()]
+
+    def epoch_start(self, epoch: int, images: TrainingImages) -> None:
+        if not self.settings.adversary or epoch % self.settings.every:
+            return
+        found = cluster_styles(self.styles(images), self.clusters, self.task.seed)
+        if epoch:
+            found = match_clusters(found, self.pseudo_domains.cpu(), self.clusters)
+        self.pseudo_domains.copy_(found)
+
+    def styles(self, images: TrainingImages) -> torch.Tensor:
+        """`(n, d)` style of every training image, from all stages but the last, where the content has taken over."""
+        was_training = self.training
+        self.eval()
+        try:
+            with torch.no_grad():
+                parts = [
+                    style_features(stage_maps(self.net, images.batch(rows))[:-1])
+                    for rows in torch.arange(len(images)).split(_STYLE_BATCH)
+                ]
+        finally:
+            self.train(was_training)
+        return torch.cat(parts)
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        settings, rise = self.settings, ramp(batch.progress)
+        z = self.features(batch.images)
+        logits = self.classify(z)
+        total = self.cross_entropy(logits, batch.labels)
+        if settings.entropy:
+            total = total + settings.entropy * rise * mean_entropy(logits)
+        if settings.adversary:
+            # Seen at one length: else features run away from the discriminator by growing.
+            seen = F.layer_norm(reverse_gradient(z, settings.adversary * rise).float(), z.shape[1:])
+            told = self.discriminator(seen)
+            total = total + self.cross_entropy(told, self.pseudo_domains[batch.rows])
+        return total

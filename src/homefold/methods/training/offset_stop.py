@@ -1,0 +1,62 @@
+"""The projection stopped some steps before or after n*, to see how much the choice of n* matters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from homefold.runtime.device import one_thread
+from homefold.errors import ConfigError
+from homefold.manifold import Manifold
+from homefold.projection import Projection, ProjectionConfig, project
+from homefold.projection.engines import loss_and_gradient
+from homefold.projection.objective import cosine_distance
+from homefold.projection.starts import starting_latents
+
+__all__ = ["project_with_offset"]
+
+_ROWS = 1024
+
+
+def project_with_offset(
+    manifold: Manifold, z: torch.Tensor, config: ProjectionConfig, *, seed: int, offset: int
+) -> Projection:
+    """The search from its one start, stopped `offset` steps after where the stopping rule would, within 0 and M.
+
+    Args:
+        manifold: G, continuous.
+        z: `(n, d)` prepared features.
+        config: with a single start.
+        seed: of the start.
+        offset: ε, negative for earlier.
+    """
+    if not manifold.is_continuous or config.starts != 1:
+        raise ConfigError("stopping early or late needs a continuous manifold and a projection with a single start.")
+    found = project(manifold, z, config, seed=seed)
+    wanted = (found.iterations + offset).clamp(0, config.steps)
+    walked = [
+        _walk(manifold, rows, config, seed, steps)
+        for rows, steps in zip(z.split(_ROWS), wanted.split(_ROWS), strict=True)
+    ]
+    latents = torch.cat(walked)
+    with torch.no_grad():
+        features = manifold.decode(latents)
+        similarity = 1 - cosine_distance(features, z)
+    return replace(found, features=features, latents=latents, similarity_after=similarity, iterations=wanted)
+
+
+def _walk(
+    manifold: Manifold, z: torch.Tensor, config: ProjectionConfig, seed: int, wanted: torch.Tensor
+) -> torch.Tensor:
+    """The latent of each row after its own number of steps."""
+    with torch.no_grad(), one_thread(z.device):
+        u = starting_latents(config, manifold, z, seed)[:, 0]
+        rule = config.step_rule()
+        rule.reset(u)
+        chosen = u.clone()
+        for step in range(1, int(wanted.max()) + 1):
+            _, gradient = loss_and_gradient(manifold.decode, u, z)
+            u = rule.step(u, gradient)
+            chosen = torch.where((wanted == step)[:, None], u, chosen)
+    return chosen

@@ -1,0 +1,266 @@
+"""Projection for people who already have features: a scikit-learn estimator over stages 2 to 4."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from homefold.classifier import ClassifierConfig
+from homefold.config import config_to_dict, saved_config
+from homefold.data.arrays import without_torch
+from homefold.data.splits import holdout_split
+from homefold.runtime.device import resolve_device
+from homefold.errors import ConfigError, DataError, ModelFileError
+from homefold.stages.feature_model import FeatureModel, fit_feature_model
+from homefold.store.files import plain_json
+from homefold.manifold import ManifoldConfig, ManifoldKind
+from homefold.store.model_folder import read_model_folder, write_model_folder
+from homefold.stages.predictions import Predictions
+from homefold.projection import Projection, ProjectionConfig
+from homefold.removed_settings import without_removed_parameters
+
+__all__ = ["ManifoldProjector"]
+
+C = TypeVar("C")
+
+
+def _rows_of(X: np.ndarray) -> torch.Tensor:
+    """`X: (n, d)` laid out row by row: in another layout one row is summed in another order than many are."""
+    return torch.from_numpy(np.array(X, order="C"))
+
+
+class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
+    """Classify features of unseen domains by first bringing them to the manifold of the source features.
+
+    Follows scikit-learn's conventions: parameters are set in the constructor and read back with `get_params`, `fit`
+    learns, `predict` gives labels, `transform` gives the projected features.
+
+    Args:
+        manifold: `vae`, `conv-vae`, `gan` or `nearest`.
+        latent_dim: dimensions of the latent u.
+        hidden: widths of the decoder's hidden layers.
+        kl_weight: weight of the VAE's KL term.
+        manifold_epochs: passes over the features; None takes the manifold's default.
+        classifier: `linear`, or `hidden` for one hidden layer.
+        classifier_epochs: passes over the features.
+        normalise: scale features to the sphere first: similarity is cosine.
+        encoder_start, random_starts, nearest_starts, step, rate, steps, stop: see `ProjectionConfig`.
+        held_out: share of the features set aside for selection and calibration.
+        random_state: seed of everything random.
+        device: `auto`, `cpu`, `cuda` or `mps`.
+
+    Attributes:
+        classes_: labels in the order of the probabilities.
+        model_: the fitted `FeatureModel`.
+        n_features_in_: size of a feature.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> centres = rng.normal(size=(3, 16))
+        >>> y = np.repeat([0, 1, 2], 60)
+        >>> X = centres[y] + 0.3 * rng.normal(size=(180, 16))
+        >>> model = ManifoldProjector(latent_dim=4, manifold_epochs=40, device="cpu").fit(X, y)
+        >>> bool(model.score(X, y) > 0.9)
+        True
+    """
+
+    def __init__(
+        self,
+        *,
+        manifold: ManifoldKind = "vae",
+        latent_dim: int = 32,
+        hidden: tuple[int, ...] = (128, 128),
+        kl_weight: float = 1e-3,
+        manifold_epochs: int | None = None,
+        classifier: Literal["linear", "hidden"] = "linear",
+        classifier_epochs: int = 20,
+        normalise: bool = True,
+        encoder_start: bool = True,
+        random_starts: int = 0,
+        nearest_starts: int = 0,
+        step: Literal["gradient", "normalised", "adam"] = "adam",
+        rate: float = 0.05,
+        steps: int = 50,
+        stop: Literal["elbow", "fixed"] = "fixed",
+        held_out: float = 0.1,
+        random_state: int = 0,
+        device: str = "auto",
+    ) -> None:
+        self.manifold = manifold
+        self.latent_dim = latent_dim
+        self.hidden = hidden
+        self.kl_weight = kl_weight
+        self.manifold_epochs = manifold_epochs
+        self.classifier = classifier
+        self.classifier_epochs = classifier_epochs
+        self.normalise = normalise
+        self.encoder_start = encoder_start
+        self.random_starts = random_starts
+        self.nearest_starts = nearest_starts
+        self.step = step
+        self.rate = rate
+        self.steps = steps
+        self.stop = stop
+        self.held_out = held_out
+        self.random_state = random_state
+        self.device = device
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags
+
+    def _configs(self) -> tuple[ManifoldConfig, ClassifierConfig, ProjectionConfig]:
+        # Python's own numbers: what is saved as JSON must compute the same.
+        given = SimpleNamespace(**plain_json(self.get_params()))
+        return (
+            ManifoldConfig(
+                kind=given.manifold,
+                latent_dim=given.latent_dim,
+                hidden=tuple(given.hidden),
+                kl_weight=given.kl_weight,
+                epochs=given.manifold_epochs,
+            ),
+            ClassifierConfig(kind=given.classifier, epochs=given.classifier_epochs),
+            ProjectionConfig(
+                encoder_start=given.encoder_start,
+                random_starts=given.random_starts,
+                nearest_starts=given.nearest_starts,
+                step=given.step,
+                rate=given.rate,
+                steps=given.steps,
+                stop=given.stop,
+            ),
+        )
+
+    def fit(self, X: Any, y: Any, domains: Any = None) -> ManifoldProjector:
+        """Learn the manifold of the source features and the classifier on it.
+
+        Args:
+            X: `(n, d)` features, numpy or torch.
+            y: `(n,)` labels, numbers or text.
+            domains: `(n,)` domain of each feature, by which the held-out part is made even over domains.
+        """
+        X, y = validate_data(
+            self, without_torch(X), without_torch(y), dtype=np.float32, ensure_min_samples=4, ensure_min_features=2
+        )
+        check_classification_targets(y)
+        if not isinstance(self.random_state, int | np.integer):
+            raise ConfigError(f"random_state must be a whole number; got {self.random_state!r}.")
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise DataError(f"y holds one class only ({self.classes_[0]!r}); a classifier needs at least two classes.")
+        groups = np.zeros(len(y), dtype=np.int64)
+        if domains is not None:
+            _, groups = np.unique(np.asarray(without_torch(domains)), return_inverse=True)
+            if groups.shape != labels.shape:
+                raise DataError(f"domains must have one entry for each of the {len(y)} features; got {groups.shape}.")
+        train, held_out = holdout_split(labels, groups, self.held_out, self.random_state)
+        if len(held_out) < 2:
+            raise DataError(f"{len(y)} features are too few to hold a part back; give at least two of each class.")
+        z, targets = _rows_of(X), torch.from_numpy(labels)
+        manifold, classifier, projection = self._configs()
+        self.model_ = fit_feature_model(
+            z[train],
+            targets[train],
+            z[held_out],
+            targets[held_out],
+            class_names=tuple(str(name) for name in self.classes_),
+            manifold_config=manifold,
+            classifier_config=classifier,
+            projection=projection,
+            normalise=self.normalise,
+            seed=self.random_state,
+            device=resolve_device(self.device),
+        )
+        return self
+
+    def _rows(self, X: Any) -> torch.Tensor:
+        check_is_fitted(self, "model_")
+        return _rows_of(validate_data(self, without_torch(X), dtype=np.float32, reset=False))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels `(n,)` of features `(n, d)`."""
+        check_is_fitted(self, "model_")
+        return self.classes_[self.explain(X).indices]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities `(n, classes)`, columns in the order of `classes_`."""
+        return self.explain(X).probabilities
+
+    def explain(self, X: Any, *, projected: bool = True) -> Predictions:
+        """Answers with all they carry: similarities, iterations, winning start, off-manifold score."""
+        rows = self._rows(X)
+        return self.model_.predict(rows, projected=projected)
+
+    def project(self, X: Any) -> Projection:
+        """Where each feature comes home to, with how the search went; tensors on the CPU."""
+        return self.model_.project(self._rows(X)).cpu()
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The projected features `(n, d)`."""
+        return self.project(X).features.numpy()
+
+    def save(self, path: Path | str) -> None:
+        """Write the fitted estimator as one folder, atomically."""
+        check_is_fitted(self, "model_")
+        if self.classes_.dtype.kind not in "iufUSb":
+            raise ConfigError(f"labels of type {self.classes_.dtype} cannot be saved; use numbers or text.")
+        names = ("manifold", "classifier", "projection")
+        configs = {name: config_to_dict(config) for name, config in zip(names, self._configs(), strict=True)}
+        description = {
+            "kind": "features",
+            "parameters": plain_json(self.get_params()),
+            "config": plain_json(configs),
+            "classes": self.classes_.tolist(),
+            "n_features_in": int(self.n_features_in_),
+            "manifold_report": self.model_.manifold.report.as_dict(),
+        }
+        card = (
+            "# A homefold projector\n\n"
+            f"Brings {self.n_features_in_}-dimensional features to the manifold of the source features and tells "
+            f"{len(self.classes_)} classes apart.\n\n"
+            "```python\nfrom homefold import ManifoldProjector\n"
+            'model = ManifoldProjector.load("this/folder")\n```\n'
+        )
+        write_model_folder(path, {"home": self.model_.tensors()}, description, card)
+
+    @classmethod
+    def load(cls, path: Path | str, *, device: str = "auto") -> ManifoldProjector:
+        """Read what `save` wrote; nothing from the folder is executed."""
+        tensors, description = read_model_folder(path)
+        if description.get("kind") != "features":
+            raise ModelFileError(f"{path} holds a model of images; load it with Homefold.load.")
+
+        def settings_of(kind: type[C], part: str) -> C:
+            return saved_config(kind, description["config"][part], f"the projector in {path}", within=part)
+
+        try:
+            known = cls._get_param_names()
+            parameters = dict(without_removed_parameters(description["parameters"], known), device=device)
+            parameters["hidden"] = tuple(parameters["hidden"])
+            model = cls(**parameters)
+            model.classes_ = np.asarray(description["classes"])
+            model.n_features_in_ = description["n_features_in"]
+            model.model_ = FeatureModel.from_tensors(
+                tensors["home"],
+                manifold_config=settings_of(ManifoldConfig, "manifold"),
+                classifier_config=settings_of(ClassifierConfig, "classifier"),
+                projection=settings_of(ProjectionConfig, "projection"),
+                normalise=model.normalise,
+                class_names=tuple(str(name) for name in model.classes_),
+                seed=model.random_state,
+                manifold_report=description["manifold_report"],
+                device=resolve_device(device),
+            )
+        except (KeyError, TypeError) as error:
+            raise ModelFileError(f"the model in {path} cannot be rebuilt: {error}") from None
+        return model

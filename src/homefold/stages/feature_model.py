@@ -1,0 +1,273 @@
+"""Stages 2 to 4 on features: manifold, classifier and projection, whatever the features come from."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from homefold.classifier import Classifier, ClassifierConfig, build_classifier, fit_classifier
+from homefold.runtime.device import one_thread
+from homefold.errors import ModelFileError
+from homefold.features.loss import cosine_normalise
+from homefold.manifold import (
+    Manifold,
+    ManifoldConfig,
+    ManifoldReport,
+    build_manifold,
+    fit_manifold,
+)
+from homefold.stages.predictions import Predictions
+from homefold.runtime.progress import ProgressReporter
+from homefold.projection import Projection, ProjectionConfig, project
+from homefold.projection.projector import preferred_tile
+from homefold.runtime.tiles import apply_in_tiles, steady_tile
+
+__all__ = ["FeatureModel", "calibration_features", "fit_feature_model", "to_sphere"]
+
+_CALIBRATION_ROWS = 256
+_CALIBRATION_QUANTILE = 0.95
+_STEP_FOR_OTHER_SETTINGS = 4
+_SMALLEST_SCALE = 1e-6
+
+
+def to_sphere(z: torch.Tensor) -> torch.Tensor:
+    """Scale every row of `z: (n, d)` to length √d, so that its coordinates are of order one."""
+    return cosine_normalise(z.float()) * math.sqrt(z.shape[1])
+
+
+@dataclass
+class FeatureModel:
+    """A manifold and a classifier of features, and how features are brought to the one before the other sees them.
+
+    Args:
+        manifold: G.
+        classifier: C.
+        projection: the default settings of the search.
+        normalise: scale features to the sphere first.
+        class_names: one name a class.
+        seed: of random starts.
+        calibration: `(m, d)` held-out source features, normalised as in training: they say which off-manifold
+            distance is usual.
+    """
+
+    manifold: Manifold
+    classifier: Classifier
+    projection: ProjectionConfig
+    normalise: bool
+    class_names: tuple[str, ...]
+    seed: int
+    calibration: torch.Tensor
+
+    def __post_init__(self) -> None:
+        self._scales: dict[ProjectionConfig, float] = {}
+        self._getting_ready: Future[object] | None = None
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return self.manifold.bank_features.device
+
+    def prepare(self, z: torch.Tensor) -> torch.Tensor:
+        """Raw features `(n, d)` as the stages want them."""
+        z = z.to(self.device).float()
+        return to_sphere(z) if self.normalise else z
+
+    def project(
+        self, z: torch.Tensor, config: ProjectionConfig | None = None, reporter: ProgressReporter | None = None
+    ) -> Projection:
+        """Bring raw features `(n, d)` to the source manifold."""
+        config = config or self.projection
+        self._wait_until_ready()
+        return project(self.manifold, self.prepare(z), config.search, seed=self.seed, reporter=reporter)
+
+    def get_ready(self, config: ProjectionConfig | None = None) -> None:
+        """Do in a thread what only the first projection takes long for; that one waits for it, and raises its errors.
+
+        On a GPU that is loading the kernels, which Triton begins by reading half a gigabyte of its own. It pays where
+        images are decoded and go through the network meanwhile. A CPU has nothing to load, and no cores to spare.
+        """
+        config = config or self.projection
+        self._wait_until_ready()
+        executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="homefold-ready")
+        self._getting_ready = executor.submit(self._project_one, config)
+        executor.shutdown(wait=False)
+
+    def _project_one(self, config: ProjectionConfig) -> None:
+        one = self.calibration[:1]
+        self.classify(project(self.manifold, one, config.search, seed=self.seed), config)
+
+    def _wait_until_ready(self) -> None:
+        getting_ready, self._getting_ready = self._getting_ready, None
+        if getting_ready is not None:
+            getting_ready.result()
+
+    def off_manifold_scale(self, config: ProjectionConfig) -> float:
+        """The distance 1 − cos that 95 % of held-out source features stay below under these settings.
+
+        It is saved for the model's own settings; for others fewer features must do, since a search may be long.
+        """
+        search = config.search
+        if search not in self._scales:
+            step = 1 if search == self.projection.search else _STEP_FOR_OTHER_SETTINGS
+            found = project(self.manifold, self.calibration[::step].contiguous(), search, seed=self.seed)
+            quantile = torch.quantile(1 - found.similarity_after, _CALIBRATION_QUANTILE)
+            self._scales[search] = max(float(quantile), _SMALLEST_SCALE)
+        return self._scales[search]
+
+    def logits(self, z: torch.Tensor) -> torch.Tensor:
+        """C's output `(n, classes)` for prepared or projected features."""
+        with torch.no_grad(), one_thread(z.device):
+            preferred = preferred_tile(self.projection, z.device)
+            size = steady_tile(self.classifier, "logits", self.classifier, z.shape[1:], preferred, z.device)
+            return apply_in_tiles(self.classifier, z, size)
+
+    def predict(
+        self,
+        z: torch.Tensor,
+        *,
+        projected: bool = True,
+        config: ProjectionConfig | None = None,
+        reporter: ProgressReporter | None = None,
+    ) -> Predictions:
+        """Answers for raw features `(n, d)`; without projection C sees the features themselves.
+
+        Args:
+            z: the features.
+            projected: bring them to the manifold first.
+            config: other settings of the search than the model's own.
+            reporter: is told the progress of the search.
+        """
+        if projected:
+            return self.classify(self.project(z, config, reporter), config)
+        prepared = self.prepare(z)
+        ones = torch.ones(len(z), device=self.device)
+        zeros = torch.zeros(len(z), dtype=torch.long, device=self.device)
+        found = Projection(prepared, prepared[:, :0], ones, ones, zeros, zeros, ("none",))
+        return self._predictions(found, ones * math.nan, projected=False)
+
+    def classify(self, found: Projection, config: ProjectionConfig | None = None) -> Predictions:
+        """Answers for features that were projected with `config`, by default the model's own settings."""
+        off_manifold = (1 - found.similarity_after) / self.off_manifold_scale(config or self.projection)
+        return self._predictions(found, off_manifold, projected=True)
+
+    def _predictions(self, found: Projection, off_manifold: torch.Tensor, *, projected: bool) -> Predictions:
+        """C's answers for the features of `found`."""
+        return Predictions(
+            class_names=self.class_names,
+            probabilities=torch.softmax(self.logits(found.features), dim=1).cpu().numpy(),
+            similarity_before=found.similarity_before.cpu().numpy(),
+            similarity_after=found.similarity_after.cpu().numpy(),
+            iterations=found.iterations.cpu().numpy(),
+            start=found.start.cpu().numpy(),
+            off_manifold=off_manifold.cpu().numpy(),
+            projected=np.full(len(off_manifold), projected),
+            start_names=found.start_names,
+            engine=found.engine,
+        )
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Everything that must be saved, by name."""
+        parts = {"manifold": self.manifold.state_dict(), "classifier": self.classifier.state_dict()}
+        named = {f"{part}.{name}": value for part, state in parts.items() for name, value in state.items()}
+        scale = torch.tensor(self.off_manifold_scale(self.projection), dtype=torch.float64)
+        return {**named, "calibration": self.calibration, "off_manifold_scale": scale}
+
+    @staticmethod
+    def from_tensors(
+        tensors: dict[str, torch.Tensor],
+        *,
+        manifold_config: ManifoldConfig,
+        classifier_config: ClassifierConfig,
+        projection: ProjectionConfig,
+        normalise: bool,
+        class_names: tuple[str, ...],
+        seed: int,
+        manifold_report: dict[str, Any],
+        device: torch.device,
+    ) -> FeatureModel:
+        """Rebuild what `tensors` was taken from."""
+
+        def part(prefix: str) -> dict[str, torch.Tensor]:
+            return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+
+        calibration = tensors.get("calibration")
+        if calibration is None:
+            raise ModelFileError("the tensor 'calibration' is missing.")
+        feature_dim = calibration.shape[1]
+        manifold = build_manifold(manifold_config, feature_dim)
+        classifier = build_classifier(classifier_config, feature_dim, len(class_names))
+        try:
+            manifold.load_state_dict(part("manifold."))
+            classifier.load_state_dict(part("classifier."))
+        except RuntimeError as error:
+            raise ModelFileError(f"the tensors do not fit the configuration ({error}).") from None
+        manifold.report = ManifoldReport.from_dict(manifold_report)
+        model = FeatureModel(
+            manifold.to(device),
+            classifier.to(device),
+            projection,
+            normalise,
+            class_names,
+            seed,
+            calibration.to(device),
+        )
+        if "off_manifold_scale" in tensors:
+            model._scales[projection.search] = float(tensors["off_manifold_scale"])
+        return model
+
+
+def fit_feature_model(
+    train: torch.Tensor,
+    train_labels: torch.Tensor,
+    held_out: torch.Tensor,
+    held_out_labels: torch.Tensor,
+    *,
+    class_names: tuple[str, ...],
+    manifold_config: ManifoldConfig,
+    classifier_config: ClassifierConfig,
+    projection: ProjectionConfig,
+    normalise: bool,
+    seed: int,
+    device: torch.device,
+    reporter: ProgressReporter | None = None,
+) -> FeatureModel:
+    """Stages 2 and 3 on raw source features `(n, d)` with labels `(n,)`, selected on the held-out ones."""
+    train, held_out = train.to(device).float(), held_out.to(device).float()
+    train_labels, held_out_labels = train_labels.to(device), held_out_labels.to(device)
+    if normalise:
+        train, held_out = to_sphere(train), to_sphere(held_out)
+    with one_thread(device):
+        manifold = fit_manifold(
+            manifold_config,
+            train,
+            held_out,
+            labels=train_labels,
+            seed=seed,
+            device=device,
+            reporter=reporter,
+        )
+        manifold.require_usable()
+        classifier = fit_classifier(
+            classifier_config,
+            train,
+            train_labels,
+            held_out,
+            held_out_labels,
+            num_classes=len(class_names),
+            seed=seed,
+            device=device,
+            reporter=reporter,
+        )
+    calibration = calibration_features(held_out)
+    return FeatureModel(manifold, classifier, projection, normalise, class_names, seed, calibration)
+
+
+def calibration_features(held_out: torch.Tensor) -> torch.Tensor:
+    """Evenly spaced rows of the prepared held-out features `(m, d)`: enough to calibrate the off-manifold score."""
+    step = max(1, math.ceil(len(held_out) / _CALIBRATION_ROWS))
+    return held_out[::step].contiguous()

@@ -1,0 +1,244 @@
+"""Stage 1 as the methods share it: trained once for a source, a configuration and a seed, its features kept."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import asdict, replace
+from functools import cache, cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from homefold.config import HomefoldConfig
+from homefold.data.splits import selection_split
+from homefold.store.stage_store import Stage, StageId, stage_id
+from homefold.features import FeatureConfig, FeatureNet, build_feature_net, train_features
+from homefold.features.backbones import build_backbone, find_weights, list_backbones
+from homefold.features.extraction import extract_views
+from homefold.features.style_variation import require_style_layers
+from homefold.features.views import WHOLE, View
+from homefold.methods.base import ImageSet, TaskKey, TrainingTask
+
+__all__ = [
+    "FeatureStage",
+    "build_task_net",
+    "decisive_settings",
+    "features_id",
+    "fine_tuning_config",
+    "frozen",
+    "require_stage_1",
+    "train_feature_stage",
+]
+
+_FINE_TUNING_EPOCHS = 20
+_FINE_TUNING_RATE = 0.1
+_NOT_DECISIVE = ("checkpoint_seconds", "compile", "cuda_graph")
+_FROM_SCRATCH = ("digits", "digits-bn", "wrn-16-4")
+
+
+@cache
+def _file_digest(path: Path, size: int, modified_ns: int) -> str:
+    hasher = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            hasher.update(block)
+    return hasher.hexdigest()[:24]
+
+
+def _weights_identity(config: FeatureConfig) -> str:
+    """What the network starts from: the content of a file rather than its name."""
+    own = config.backbone in _FROM_SCRATCH and config.weights == "auto"
+    if own or config.weights in ("none", "timm") or config.backbone not in list_backbones():
+        return "none" if own else config.weights
+    path = find_weights(config.backbone, config.weights)
+    if path is None:
+        return config.weights
+    about = path.stat()
+    return _file_digest(path, about.st_size, about.st_mtime_ns)
+
+
+def require_stage_1(config: HomefoldConfig) -> None:
+    """Refuse, before anything is trained, what stage 1 would refuse when it begins."""
+    features = config.features
+    features.require_consistent()
+    if features.mix_style_layers:
+        require_style_layers(features, _untrained(features.backbone))
+
+
+@lru_cache(maxsize=1)
+def _untrained(backbone: str) -> nn.Module:
+    return build_backbone(backbone, "none")
+
+
+def decisive_settings(config: FeatureConfig) -> dict[str, Any]:
+    """The settings that decide the outcome: how fast it comes and how often checkpoints are written do not."""
+    plain = FeatureConfig()
+    if not config.mix_style_probability:
+        config = replace(config, mix_style_alpha=plain.mix_style_alpha, mix_style_layers=plain.mix_style_layers)
+    values = asdict(replace(config, weights=_weights_identity(config)))
+    return {name: value for name, value in values.items() if name not in _NOT_DECISIVE}
+
+
+def features_id(key: TaskKey) -> StageId:
+    """Stage 1 for this source and these settings; the fine-tuned one where there are images to adapt to."""
+    config = key.config
+    base = stage_id(
+        "features",
+        source=key.source,
+        preprocessing=asdict(config.preprocessing),
+        features=decisive_settings(config.features),
+        seed=config.seed,
+    )
+    if not key.adapt:
+        return base
+    tuned = decisive_settings(fine_tuning_config(config.features))
+    return stage_id("features", base=base.digest, adapt=key.adapt, features=tuned, seed=config.seed)
+
+
+def fine_tuning_config(config: FeatureConfig) -> FeatureConfig:
+    """Stage 1 continued on a few labelled target images: a tenth of the rate, constant, and the last epoch kept."""
+    return replace(
+        config,
+        epochs=min(config.epochs, _FINE_TUNING_EPOCHS),
+        learning_rate=config.learning_rate * _FINE_TUNING_RATE,
+        schedule="constant",
+        select="last",
+        average_from=1.0,
+        average_every=0,
+        runs=1,
+    )
+
+
+class FeatureStage:
+    """A trained f and the features it gives, each computed once.
+
+    Args:
+        task: what it was trained on.
+        stage: its state.
+        before: the stage that it was fine-tuned from, if it was.
+    """
+
+    def __init__(self, task: TrainingTask, stage: Stage, before: Stage | None = None) -> None:
+        self._task, self.stage = task, stage
+        self.stages = (stage,) if before is None else (before, stage)
+
+    @cached_property
+    def net(self) -> nn.Module:
+        """f, frozen, on the task's device."""
+        net = build_task_net(self._task.config, self._task.source.image_size, pretrained=False)
+        net.load_state_dict(self.stage.state["net"])
+        return frozen(net, self._task.device)
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """What stage 1 measured on held-out source images."""
+        report: dict[str, Any] = self.stage.state["report"]
+        return report
+
+    def source(self) -> torch.Tensor:
+        """Raw features `(n, d)` of all source images."""
+        return self._features("source", self._task.source.images)[0]
+
+    def adapt(self) -> torch.Tensor:
+        """Raw features `(k, d)` of the labelled target images of few-shot adaptation."""
+        assert self._task.adapt is not None
+        return self._features("adapt", self._task.adapt.images)[0]
+
+    def of(self, images: ImageSet, views: tuple[View, ...] = WHOLE) -> tuple[torch.Tensor, float]:
+        """Raw features `(n, d)` of images, and the seconds that they took when they were computed.
+
+        Args:
+            images: of any domain.
+            views: how each image is seen; the features are the mean of all views.
+        """
+        return self._features(f"images-{images.key}", images.pixels, views)
+
+    def _features(self, name: str, pixels: np.ndarray, views: tuple[View, ...] = WHOLE) -> tuple[torch.Tensor, float]:
+        def extract() -> dict[str, Any]:
+            began = time.perf_counter()
+            z = extract_views(self.net, pixels, self._task.device, views)
+            return {"features": z.cpu(), "seconds": time.perf_counter() - began}
+
+        if views != WHOLE:
+            mirrored = "-mirrored" if any(view.mirrored for view in views) else ""
+            textures = sum(view.texture > 0 for view in views)
+            name = f"{name}-{len(views) - textures}-views{mirrored}" + (f"-{textures}-textures" if textures else "")
+        found = self._task.stages.derived(self.stage.folder, name, extract)
+        return found["features"].to(self._task.device), float(found["seconds"])
+
+
+def frozen(module: nn.Module, device: torch.device) -> nn.Module:
+    """`module` on `device`, laid out as in training, in eval mode and without gradients."""
+    placed: nn.Module = module.to(device).to(memory_format=torch.channels_last)
+    return placed.eval().requires_grad_(False)
+
+
+def build_task_net(config: HomefoldConfig, image_size: tuple[int, int], *, pretrained: bool) -> FeatureNet:
+    """f before training, or the shape of it for a trained state to be loaded into."""
+    return build_feature_net(
+        config.features,
+        image_size,
+        normalisation=config.preprocessing.normalisation,
+        seed=config.seed,
+        pretrained=pretrained,
+    )
+
+
+def train_feature_stage(task: TrainingTask) -> FeatureStage:
+    """Stage 1 on the task's source, then on its images to adapt to, if any; found again if it was trained before."""
+    base_task = replace(task, key=replace(task.key, adapt=""), adapt=None)
+    base = task.stages.get(features_id(base_task.key), lambda checkpoint: _train(base_task, checkpoint))
+    if task.adapt is None:
+        return FeatureStage(task, base)
+    tuned = task.stages.get(features_id(task.key), lambda checkpoint: _fine_tune(task, base, checkpoint))
+    return FeatureStage(task, tuned, base)
+
+
+def _train(task: TrainingTask, checkpoint: Path) -> dict[str, Any]:
+    config = task.config
+    train, held_out = selection_split(task.source, config.features.held_out, config.seed)
+    trained = train_features(
+        config.features,
+        build_task_net(config, task.source.image_size, pretrained=True),
+        task.source,
+        train,
+        held_out,
+        seed=config.seed,
+        device=task.device,
+        checkpoint=checkpoint,
+        reporter=task.reporter,
+    )
+    return {
+        "net": trained.net.state_dict(),
+        "objective": trained.objective.state_dict(),
+        "report": trained.report.as_dict(),
+    }
+
+
+def _fine_tune(task: TrainingTask, base: Stage, checkpoint: Path) -> dict[str, Any]:
+    assert task.adapt is not None
+    net = build_task_net(task.config, task.source.image_size, pretrained=False)
+    net.load_state_dict(base.state["net"])
+    everything = np.arange(len(task.adapt))
+    # With a handful of images none is held out: the last epoch is kept, and selection has nothing to choose.
+    trained = train_features(
+        fine_tuning_config(task.config.features),
+        net,
+        task.adapt,
+        everything,
+        everything,
+        seed=task.config.seed,
+        device=task.device,
+        checkpoint=checkpoint,
+        reporter=task.reporter,
+        objective_state=base.state["objective"],
+    )
+    return {
+        "net": trained.net.state_dict(),
+        "objective": trained.objective.state_dict(),
+        "report": trained.report.as_dict(),
+    }
