@@ -34,8 +34,8 @@ from homefold.data.augmentation import (
     augmentation_preset,
     draw_augmentation,
 )
-from homefold.store.files import write_json
 from homefold.runtime.seeding import generator
+from homefold.store.files import write_json
 
 Contender = Callable[[Tensor], Tensor]
 

@@ -24,11 +24,11 @@ from homefold import Homefold, preset_config
 from homefold.config import replace_settings
 from homefold.data import DomainDataset, holdout_split
 from homefold.data.registry import load_dataset
-from homefold.evaluation.records import hardware, versions
-from homefold.stages.feature_model import FeatureModel, fit_feature_model
 from homefold.manifold import ManifoldConfig
-from homefold.runtime.progress import RichReporter
 from homefold.projection import ProjectionConfig, projection_preset
+from homefold.runtime.progress import RichReporter
+from homefold.runtime.provenance import hardware, versions
+from homefold.stages.feature_model import FeatureModel, fit_feature_model
 
 
 def candidates() -> dict[str, ProjectionConfig]:

@@ -27,8 +27,8 @@ from homefold.data.decoding import one_ahead
 from homefold.data.folder import load_images
 from homefold.data.images import MAX_MEGAPIXELS
 from homefold.data.sources import FileImage
-from homefold.runtime.device import resolve_device
 from homefold.features import FeatureConfig, build_feature_net, extract_features
+from homefold.runtime.device import resolve_device
 from homefold.runtime.progress import SilentReporter
 
 _AT_ONCE = 512

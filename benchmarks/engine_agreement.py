@@ -25,12 +25,12 @@ from homefold.config import config_from_dict, config_to_dict
 from homefold.evaluation.execution import Executor
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.planning import Planner
-from homefold.evaluation.records import hardware, versions
 from homefold.features import extract_features
-from homefold.store.files import read_state, write_json, write_state
 from homefold.manifold import ManifoldConfig, ManifoldReport, build_manifold
 from homefold.methods.training.home import TrainedHome
 from homefold.projection import ProjectionConfig, project
+from homefold.runtime.provenance import hardware, versions
+from homefold.store.files import read_state, write_json, write_state
 
 _CHUNK = 512
 

@@ -23,7 +23,7 @@ import torch
 from measuring import print_table, surroundings, write_result
 
 from homefold.config import HomefoldConfig, config_to_dict
-from homefold.removed_settings import REMOVED_SETTINGS
+from homefold.config.removed import REMOVED_SETTINGS
 from homefold.report.runs import Run, read_runs
 
 

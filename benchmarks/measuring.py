@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from homefold.data import DomainDataset
-from homefold.evaluation.records import hardware, versions
+from homefold.runtime.provenance import hardware, versions
 from homefold.store.files import write_json
 
 __all__ = [

@@ -29,13 +29,13 @@ from measuring import made_up_dataset
 from torch import nn
 
 from homefold import preset_config
-from homefold.runtime.device import one_thread
-from homefold.evaluation.records import hardware, versions
 from homefold.features import FeatureNet, build_backbone
 from homefold.features.extraction import extract_features, image_tile
 from homefold.manifold import Manifold, ManifoldConfig, fit_manifold
 from homefold.projection import ProjectionConfig, chosen_engine, project
 from homefold.projection.engines import loss_curve
+from homefold.runtime.device import one_thread
+from homefold.runtime.provenance import hardware, versions
 from homefold.style import fit_style, named_blocks, styled_net
 
 D, K, HIDDEN = 256, 32, (128, 128)

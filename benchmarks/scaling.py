@@ -29,13 +29,13 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
 from homefold.classifier import ClassifierConfig, fit_classifier
-from homefold.runtime.device import one_thread, resolve_device
-from homefold.stages.feature_model import to_sphere
 from homefold.features import loss as loss_module
 from homefold.features.loss import pairwise_metric_loss, pairwise_metric_loss_share
 from homefold.manifold import ManifoldConfig, fit_manifold
-from homefold.runtime.processes import add_up, current_processes, joined_processes
 from homefold.projection import ProjectionConfig, project
+from homefold.runtime.device import one_thread, resolve_device
+from homefold.runtime.processes import add_up, current_processes, joined_processes
+from homefold.stages.feature_model import to_sphere
 
 Row = dict[str, Any]
 

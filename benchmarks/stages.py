@@ -26,9 +26,9 @@ import homefold.classifier
 import homefold.manifold.gan
 import homefold.manifold.vae
 from homefold.classifier import ClassifierConfig, fit_classifier
+from homefold.manifold import ManifoldConfig, fit_manifold, paper_manifold_config
 from homefold.runtime.device import one_thread, resolve_device
 from homefold.stages.feature_model import to_sphere
-from homefold.manifold import ManifoldConfig, fit_manifold, paper_manifold_config
 
 _RECORDING = (homefold.classifier, homefold.manifold.gan, homefold.manifold.vae)
 

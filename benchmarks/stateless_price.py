@@ -21,12 +21,12 @@ import numpy as np
 import torch
 
 from homefold.classifier import ClassifierConfig
-from homefold.evaluation.records import hardware, versions
-from homefold.stages.feature_model import FeatureModel, fit_feature_model
 from homefold.features import FeatureNet, build_backbone, extract_features
 from homefold.features.extraction import image_tile
 from homefold.manifold import ManifoldConfig
 from homefold.projection import ProjectionConfig
+from homefold.runtime.provenance import hardware, versions
+from homefold.stages.feature_model import FeatureModel, fit_feature_model
 
 CASES = (("resnet18", 224, "imagenet", "mlp"), ("digits-bn", 32, "half", "linear"))
 

@@ -14,9 +14,9 @@ from torch.nn import functional as F
 
 from homefold.classifier import Classifier, ClassifierConfig, build_classifier, fit_classifier
 from homefold.errors import ConfigError, DataError, TrainingDivergedError
-from homefold.store.files import read_state, write_state
 from homefold.runtime.progress import Task
 from homefold.runtime.seeding import generator
+from homefold.store.files import read_state, write_state
 
 DIM, CLASSES = 32, 5
 QUICK = ClassifierConfig(epochs=5)

@@ -23,9 +23,11 @@ from torch import nn
 import homefold
 from homefold.config import HomefoldConfig, config_from_dict, config_to_dict, preset_config
 from homefold.data import DomainDataset
-from homefold.runtime.device import one_thread, resolve_device, resolve_precision
 from homefold.errors import ConfigError, DataError, ModelFileError
 from homefold.evaluation.records import RunRecord, append_record, read_records
+from homefold.runtime.device import one_thread, resolve_device, resolve_precision
+from homefold.runtime.seeding import derive_seed, generator, isolated_seed
+from homefold.runtime.tiles import apply_in_tiles, fill_tile, steady_tile
 from homefold.store.files import (
     _HOST,
     atomic_directory,
@@ -37,8 +39,6 @@ from homefold.store.files import (
     write_json,
     write_state,
 )
-from homefold.runtime.seeding import derive_seed, generator, isolated_seed
-from homefold.runtime.tiles import apply_in_tiles, fill_tile, steady_tile
 
 CPU = torch.device("cpu")
 

@@ -21,8 +21,8 @@ from homefold.errors import ConfigError
 from homefold.features import FeatureConfig, build_feature_net, train_features
 from homefold.features.gradient_step import require_even_parts
 from homefold.features.objective import Objective
-from homefold.store.files import read_state, write_state
 from homefold.runtime.processes import Processes, add_up, current_processes, from_first, joined_processes, local_device
+from homefold.store.files import read_state, write_state
 
 CPU = torch.device("cpu")
 CASES = [(1.0, 0.0), (1.0, 0.5), (0.0, 1.0)]

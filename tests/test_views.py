@@ -17,12 +17,12 @@ from homefold.errors import ConfigError
 from homefold.evaluation.artifacts import artifact_path, read_artifact
 from homefold.evaluation.bench import run_bench
 from homefold.evaluation.options import BenchOptions
-from homefold.stages.feature_model import to_sphere
 from homefold.features import extract_features
 from homefold.features.extraction import extract_views
 from homefold.features.views import WHOLE, View, apply_view, fixed_views, mean_of_views
 from homefold.projection import ProjectionConfig, project
 from homefold.runtime.seeding import generator
+from homefold.stages.feature_model import to_sphere
 
 CPU = torch.device("cpu")
 

@@ -14,11 +14,11 @@ from homefold.version import __version__
 if TYPE_CHECKING:
     from homefold.config import HomefoldConfig, list_presets, preset_config
     from homefold.errors import HomefoldError
-    from homefold.projector import ManifoldProjector
     from homefold.features.loss import pairwise_metric_loss
     from homefold.model import Homefold
-    from homefold.stages.predictions import Prediction, Predictions
     from homefold.projection import ProjectionConfig, projection_preset
+    from homefold.projector import ManifoldProjector
+    from homefold.stages.predictions import Prediction, Predictions
 
 __all__ = [
     "Homefold",

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from homefold.runtime.captured_step import CapturedStep, recorder_for
 from homefold.errors import ConfigError, DataError, TrainingDivergedError
+from homefold.runtime.captured_step import CapturedStep, recorder_for
 from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.runtime.seeding import generator, isolated_seed
 

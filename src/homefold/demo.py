@@ -15,16 +15,17 @@ from homefold.data.dataset import DomainDataset
 from homefold.data.digits_mini import load_digits_mini
 from homefold.data.splits import selection_split
 from homefold.errors import ConfigError
-from homefold.evaluation.records import RunRecord, append_record, hardware, versions
-from homefold.stages.feature_model import FeatureModel
+from homefold.evaluation.records import RunRecord, append_record
 from homefold.features import extract_features
-from homefold.store.files import write_json
 from homefold.manifold import ManifoldConfig, fit_manifold
 from homefold.methods import DeepAll
-from homefold.store.model_folder import holds_model
 from homefold.model import Homefold
-from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.report.home_picture import draw_homecoming
+from homefold.runtime.progress import ProgressReporter, SilentReporter
+from homefold.runtime.provenance import hardware, versions
+from homefold.stages.feature_model import FeatureModel
+from homefold.store.files import write_json
+from homefold.store.model_folder import holds_model
 
 __all__ = ["run_demo"]
 

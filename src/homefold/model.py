@@ -20,23 +20,23 @@ from homefold.data.images import resize_images
 from homefold.data.names import written
 from homefold.data.registry import domain_names, load_dataset
 from homefold.data.splits import selection_split
-from homefold.runtime.device import deterministic_algorithms, resolve_device
 from homefold.errors import ConfigError, DataError, ModelFileError
-from homefold.evaluation.records import versions
-from homefold.stages.feature_model import FeatureModel, fit_feature_model
 from homefold.features import FeatureNet, build_feature_net, train_features
 from homefold.features.extraction import extract_features, extract_views
 from homefold.features.style_variation import require_style_layers
-from homefold.store.files import plain_json
 from homefold.manifold import build_manifold
-from homefold.store.model_card import model_card
-from homefold.store.model_folder import read_model_folder, write_model_folder
-from homefold.stages.predictions import Predictions
+from homefold.projection import Projection, ProjectionConfig
+from homefold.runtime.device import deterministic_algorithms, resolve_device
 from homefold.runtime.processes import current_processes
 from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter
-from homefold.projection import Projection, ProjectionConfig
-from homefold.style import StyleModel, fit_style, named_blocks, style_modules, styled_net
+from homefold.runtime.provenance import versions
+from homefold.stages.feature_model import FeatureModel, fit_feature_model
+from homefold.stages.predictions import Predictions
+from homefold.store.files import plain_json
+from homefold.store.model_card import model_card
+from homefold.store.model_folder import read_model_folder, write_model_folder
 from homefold.store.work_folder import WorkFolder
+from homefold.style import StyleModel, fit_style, named_blocks, style_modules, styled_net
 
 __all__ = ["Homefold", "ImageData"]
 

@@ -14,17 +14,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from homefold.classifier import ClassifierConfig
 from homefold.config import config_to_dict, saved_config
+from homefold.config.removed import without_removed_parameters
 from homefold.data.arrays import without_torch
 from homefold.data.splits import holdout_split
-from homefold.runtime.device import resolve_device
 from homefold.errors import ConfigError, DataError, ModelFileError
-from homefold.stages.feature_model import FeatureModel, fit_feature_model
-from homefold.store.files import plain_json
 from homefold.manifold import ManifoldConfig, ManifoldKind
-from homefold.store.model_folder import read_model_folder, write_model_folder
-from homefold.stages.predictions import Predictions
 from homefold.projection import Projection, ProjectionConfig
-from homefold.removed_settings import without_removed_parameters
+from homefold.runtime.device import resolve_device
+from homefold.stages.feature_model import FeatureModel, fit_feature_model
+from homefold.stages.predictions import Predictions
+from homefold.store.files import plain_json
+from homefold.store.model_folder import read_model_folder, write_model_folder
 
 __all__ = ["ManifoldProjector"]
 

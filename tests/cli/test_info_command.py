@@ -12,8 +12,8 @@ from scene import Homefold
 from homefold import ManifoldProjector
 from homefold.cli.info import _epochs, _look_line
 from homefold.config import config_from_dict, config_to_dict, preset_config
-from homefold.store.model_card import how_it_was_trained
 from homefold.model import Homefold as Model
+from homefold.store.model_card import how_it_was_trained
 
 
 def test_json_tells_all_that_the_folder_holds(homefold: Homefold, shared_model: Path) -> None:

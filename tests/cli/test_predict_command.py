@@ -21,8 +21,8 @@ from homefold.cli.projection_flags import ProjectionFlags, chosen_projection
 from homefold.data import decoder_choice
 from homefold.errors import ConfigError
 from homefold.model import Homefold as Model
-from homefold.stages.predictions import Prediction
 from homefold.projection import ProjectionConfig, projection_preset
+from homefold.stages.predictions import Prediction
 
 KEYS = {
     "path",

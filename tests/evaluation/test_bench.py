@@ -21,9 +21,9 @@ from homefold.evaluation.execution import Executor
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.planning import Planner, finished_runs, make_plan, records_path
 from homefold.evaluation.records import RunRecord
-from homefold.store.stage_store import StageStore
 from homefold.methods import HomeMethod, feature_stage, find_method, home_stages
 from homefold.methods.training.home import TrainedHome
+from homefold.store.stage_store import StageStore
 
 
 @dataclass

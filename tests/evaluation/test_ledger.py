@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from homefold.evaluation.ledger import Ledger
-from homefold.store.locking import claimed
 from homefold.evaluation.records import RunRecord, append_record, read_records
+from homefold.store.locking import claimed
 
 RECORD = RunRecord("digits", "street", "vae", 0.5, 10, 0, "leave-one-domain-out", "last", {}, "a CPU", {}, run="r0")
 FAILED = replace(RECORD, accuracy=None, status="failed", error="it collapsed.")

@@ -17,9 +17,9 @@ from homefold.evaluation.bench import run_bench
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.planning import Planner, make_plan
 from homefold.methods import find_method, list_methods, origin, registry
-from homefold.methods.base import TaskKey
 from homefold.methods.origin import code_key, load_plugin
 from homefold.report.runs import read_runs
+from homefold.stages.task import TaskKey
 
 PAGE = (Path(__file__).parents[2] / "docs" / "adding-a-method.md").read_text(encoding="utf-8")
 MIXUP = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from homefold.errors import DataError
-from homefold.evaluation.records import RunRecord, append_record, code_commit, read_records
+from homefold.evaluation.records import RunRecord, append_record, read_records
+from homefold.runtime.provenance import code_commit
 
 RECORD = RunRecord("digits", "street", "vae", 0.5, 10, 0, "leave-one-domain-out", "last", {}, "a CPU", {}, run="r0")
 

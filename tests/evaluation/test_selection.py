@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from homefold.config import preset_config
+from homefold.config.grammar import parse_settings, with_settings
 from homefold.errors import ConfigError, FeatureCollapseError
-from homefold.evaluation.selection import Candidate, candidates_for, choose, parse_settings, select_epoch, with_settings
+from homefold.evaluation.selection import Candidate, candidates_for, choose, select_epoch
 
 CONFIG = preset_config("small")
 

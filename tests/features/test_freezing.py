@@ -10,13 +10,13 @@ import torch
 
 from homefold import Homefold, list_presets, preset_config
 from homefold.config import HomefoldConfig, config_to_dict, make_room, replace_settings
+from homefold.config.grammar import with_settings
 from homefold.data.splits import holdout_split
 from homefold.errors import ConfigError
-from homefold.evaluation.selection import with_settings
 from homefold.features import FeatureConfig, build_feature_net, train_features
 from homefold.features.loss import pairwise_metric_loss
-from homefold.store.model_card import how_it_was_trained
 from homefold.runtime.progress import SilentReporter
+from homefold.store.model_card import how_it_was_trained
 
 CPU = torch.device("cpu")
 

@@ -17,9 +17,9 @@ from homefold.features.batches import ImageStore, to_pixels
 from homefold.features.loop import TrainingRun
 from homefold.features.objective import Objective
 from homefold.features.sampling import epoch_batches
-from homefold.stages.features import fine_tuning_config
 from homefold.runtime.progress import SilentReporter
 from homefold.runtime.seeding import derive_seed, generator, isolated_seed
+from homefold.stages.features import fine_tuning_config
 
 CPU = torch.device("cpu")
 STILL = AugmentationConfig(crop_min_area=1, flip_probability=0, jitter_probability=0, grey_probability=0)

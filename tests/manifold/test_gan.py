@@ -11,7 +11,6 @@ import torch
 from torch.nn import functional as F
 
 from homefold.errors import ConfigError, ManifoldCollapsedError, TrainingDivergedError
-from homefold.store.files import read_state, write_state
 from homefold.manifold import Manifold, ManifoldConfig, build_manifold, fit_manifold, paper_manifold_config
 from homefold.manifold.gan import (
     coverage,
@@ -21,6 +20,7 @@ from homefold.manifold.gan import (
     mean_pairwise_distance,
 )
 from homefold.runtime.seeding import generator
+from homefold.store.files import read_state, write_state
 
 DIM, CLASSES = 32, 5
 QUICK = ManifoldConfig(kind="gan", latent_dim=8, hidden=(64, 64), epochs=60, batch_size=64, bank_size=200)

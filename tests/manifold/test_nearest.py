@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import homefold.manifold.nearest as nearest_module
 from homefold.errors import DataError, ManifoldCollapsedError
-from homefold.store.files import read_state, write_state
 from homefold.manifold import ManifoldConfig, NearestNeighbour, build_manifold, fit_manifold, nearest_index
 from homefold.runtime.seeding import generator
+from homefold.store.files import read_state, write_state
 
 CONFIG = ManifoldConfig(kind="nearest")
 

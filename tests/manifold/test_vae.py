@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from homefold.errors import ConfigError, DataError, ManifoldCollapsedError, ModelFileError, TrainingDivergedError
-from homefold.store.files import read_state, write_state
 from homefold.manifold import (
     VAE,
     Manifold,
@@ -31,6 +30,7 @@ from homefold.manifold import (
 from homefold.manifold.base import even_subset, training_rate
 from homefold.runtime.progress import Task
 from homefold.runtime.seeding import generator
+from homefold.store.files import read_state, write_state
 
 DIM = 64
 QUICK = ManifoldConfig(latent_dim=8, hidden=(64, 64), epochs=40, batch_size=64, bank_size=100)

@@ -11,9 +11,9 @@ import torch
 
 from homefold.config import HomefoldConfig, preset_config, replace_settings
 from homefold.data import DomainDataset
-from homefold.store.stage_store import StageStore
 from homefold.features import build_feature_net
 from homefold.methods import Batch, LearningTask, Method, TaskKey, TrainingTask
+from homefold.store.stage_store import StageStore
 
 SIDE_PX = 16
 QUICK = {

@@ -10,7 +10,6 @@ import torch
 from torch.nn import functional as F
 
 from homefold.errors import ConfigError
-from homefold.store.stage_store import StageStore
 from homefold.features.backbones import DigitsNet, build_backbone
 from homefold.features.batches import ImageStore
 from homefold.features.network import FeatureNet
@@ -22,6 +21,7 @@ from homefold.methods.training.gradient_scale import ramp
 from homefold.methods.training.learner import Batch, Learner, LearningTask, TrainingImages
 from homefold.methods.training.mmd_aae import MmdAae, domain_discrepancy, laplace_like, prior_game
 from homefold.methods.training.mmld import Mmld, mean_entropy
+from homefold.store.stage_store import StageStore
 
 SIZE = (16, 16)
 TASK = LearningTask(num_classes=3, num_domains=2, num_images=12, image_size=SIZE, seed=5)

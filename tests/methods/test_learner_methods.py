@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from homefold.runtime.device import autocast
 from homefold.methods import ImageSet, Learner, LearnerMethod, find_method, registry
+from homefold.runtime.device import autocast
 
 METHODS = [method for method in registry._methods.values() if isinstance(method, LearnerMethod)]
 every_method = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.info.name)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from homefold.config import preset_config
+from homefold.config.grammar import with_settings
 from homefold.errors import ConfigError
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.planning import Planner
-from homefold.evaluation.selection import with_settings
 from homefold.methods import find_method, list_methods
 from homefold.methods.settings import method_settings
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from homefold.config import preset_config
-from homefold.methods.base import TaskKey
 from homefold.stages.features import features_id
 from homefold.stages.home_stages import manifold_id
+from homefold.stages.task import TaskKey
 
 
 def key(adapt: str = "", **settings: object) -> TaskKey:

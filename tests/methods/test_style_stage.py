@@ -12,9 +12,9 @@ from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.planning import Planner
 from homefold.features.extraction import extract_views
 from homefold.features.views import fixed_views
-from homefold.methods.base import ImageSet
-from homefold.stages.features import FeatureStage, train_feature_stage
 from homefold.methods.registry import find_method
+from homefold.stages.features import FeatureStage, train_feature_stage
+from homefold.stages.task import ImageSet
 
 HALF = "preprocessing.image_size=16"
 

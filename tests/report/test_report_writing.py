@@ -13,11 +13,11 @@ import pytest
 from made_up_runs import Made, pacs_records, record, write_runs
 
 from homefold.errors import ConfigError
-from homefold.store.files import write_atomically
 from homefold.report.document import build_report
 from homefold.report.html import report_html
 from homefold.report.runs import read_runs
 from homefold.report.writing import write_report
+from homefold.store.files import write_atomically
 
 
 def test_every_file_is_there_and_the_markdown_points_to_real_ones(made: Made) -> None:

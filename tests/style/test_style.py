@@ -21,8 +21,8 @@ from homefold.errors import ConfigError
 from homefold.features import FeatureNet, extract_features
 from homefold.features.backbones import DigitsNet, build_backbone
 from homefold.features.blocks import early_blocks
-from homefold.runtime.progress import SilentReporter
 from homefold.projection import projection_preset
+from homefold.runtime.progress import SilentReporter
 from homefold.style import (
     StyleConfig,
     collect_styles,

@@ -19,8 +19,8 @@ from homefold.cli.projection_flags import ProjectionFlags, ProjectionPreset, cho
 from homefold.data import DomainDataset, load_dataset
 from homefold.errors import DataError
 from homefold.model import Homefold
-from homefold.runtime.progress import ProgressReporter, RichReporter
 from homefold.projection import ProjectionConfig
+from homefold.runtime.progress import ProgressReporter, RichReporter
 
 __all__ = ["DomainResult", "EvaluateOptions", "measure", "run"]
 

@@ -32,13 +32,13 @@ from homefold.cli.parsing import (
 from homefold.cli.unfinished import UnfinishedFit
 from homefold.config import HomefoldConfig, list_presets, preset_config
 from homefold.data import DomainDataset, load_dataset
-from homefold.runtime.device import resolve_device
 from homefold.errors import ConfigError, DataError, ModelFileError
 from homefold.features import build_backbone
-from homefold.store.model_folder import holds_model, require_replaceable
 from homefold.model import Homefold
+from homefold.runtime.device import resolve_device
 from homefold.runtime.processes import joined_processes, local_device, wait_for_all
 from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter
+from homefold.store.model_folder import holds_model, require_replaceable
 
 __all__ = ["FitOptions", "run"]
 

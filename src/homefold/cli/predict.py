@@ -24,11 +24,11 @@ from homefold.data.decoding import compact, decode_into, one_ahead
 from homefold.data.images import MAX_MEGAPIXELS
 from homefold.data.sources import FileImage
 from homefold.errors import ConfigError, DataError
-from homefold.store.files import write_atomically
 from homefold.model import Homefold
-from homefold.stages.predictions import Prediction
-from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter
 from homefold.projection import ProjectionConfig, chosen_engine
+from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter
+from homefold.stages.predictions import Prediction
+from homefold.store.files import write_atomically
 
 __all__ = ["PredictOptions", "run"]
 

@@ -38,10 +38,10 @@ class ReportOptions:
 def run(arguments: Sequence[str]) -> int:
     """Read, draw, write and tell."""
     options = parse(ReportOptions, "report", arguments)
-    from homefold.runtime.progress import RichReporter
     from homefold.report.document import build_report  # imports matplotlib and scikit-learn, which --help does not need
     from homefold.report.runs import read_runs
     from homefold.report.writing import FORMATS, write_report
+    from homefold.runtime.progress import RichReporter
 
     if not options.runs:
         raise ConfigError("name the folder that homefold bench wrote: homefold report RUNS.")

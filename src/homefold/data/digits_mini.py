@@ -24,8 +24,8 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 from homefold.data.cache_directory import cache_directory
 from homefold.data.dataset import DomainDataset
 from homefold.errors import DataError
-from homefold.store.files import write_atomically
 from homefold.runtime.seeding import derive_seed
+from homefold.store.files import write_atomically
 
 __all__ = ["DIGITS_MINI_CLASSES", "DIGITS_MINI_DOMAINS", "DIGITS_MINI_FONTS", "load_digits_mini"]
 

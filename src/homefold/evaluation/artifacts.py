@@ -9,11 +9,11 @@ import torch
 
 from homefold.data.dataset import DomainDataset
 from homefold.data.images import resize_images
-from homefold.store.files import write_atomically
 from homefold.manifold import nearest_index
 from homefold.methods.base import Answers
-from homefold.stages.predictions import Predictions
 from homefold.runtime.seeding import derive_seed
+from homefold.stages.predictions import Predictions
+from homefold.store.files import write_atomically
 
 __all__ = ["artifact_arrays", "artifact_path", "read_artifact", "write_artifact"]
 

@@ -16,7 +16,6 @@ from pathlib import Path
 import torch
 
 from homefold.data.dataset import DomainDataset
-from homefold.runtime.device import resolve_device
 from homefold.evaluation.execution import Executor, failed_record
 from homefold.evaluation.ledger import Ledger
 from homefold.evaluation.options import BenchOptions
@@ -24,6 +23,7 @@ from homefold.evaluation.plan_file import write_plan
 from homefold.evaluation.planning import Plan, Planner, Run, Unit, finished_runs, make_plan, records_path
 from homefold.evaluation.records import RunRecord
 from homefold.methods.origin import load_plugin, plugin_sources
+from homefold.runtime.device import resolve_device
 from homefold.runtime.progress import ProgressReporter
 
 __all__ = ["Watcher", "run_bench"]

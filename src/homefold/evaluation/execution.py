@@ -14,19 +14,20 @@ import torch
 
 from homefold.config import HomefoldConfig, config_to_dict
 from homefold.data.dataset import DomainDataset
-from homefold.runtime.device import resolve_device
 from homefold.errors import HomefoldError
 from homefold.evaluation.artifacts import artifact_arrays, artifact_path, write_artifact
 from homefold.evaluation.ledger import Ledger
 from homefold.evaluation.planning import BenchData, Planner, Run, Unit, records_path
 from homefold.evaluation.protocols import source_dataset
-from homefold.evaluation.records import RunRecord, code_commit, hardware, require_recordable, versions
+from homefold.evaluation.records import RunRecord, require_recordable
 from homefold.evaluation.selection import Candidate, Choice, choose
-from homefold.store.stage_store import StageStore
-from homefold.store.files import plain_json
 from homefold.fit_flags import as_settings
 from homefold.methods import Answers, ImageSet, TrainedMethod, TrainingTask, code_key
+from homefold.runtime.device import resolve_device
 from homefold.runtime.progress import ProgressReporter, SilentReporter
+from homefold.runtime.provenance import code_commit, hardware, versions
+from homefold.store.files import plain_json
+from homefold.store.stage_store import StageStore
 
 __all__ = ["Executor", "failed_record"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from homefold.store.locking import claimed
 from homefold.evaluation.records import RunRecord, append_record, read_records
+from homefold.store.locking import claimed
 
 __all__ = ["Ledger"]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from homefold.errors import DataError
-from homefold.store.locking import locked
 from homefold.evaluation.record_lines import misfit
 from homefold.store.files import plain_json, write_json
+from homefold.store.locking import locked
 
 if TYPE_CHECKING:
     from homefold.evaluation.planning import Plan, Planner, Run

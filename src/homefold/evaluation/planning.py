@@ -11,21 +11,23 @@ from typing import Any
 import numpy as np
 
 from homefold.config import HomefoldConfig, config_to_dict, replace_settings
+from homefold.config.grammar import with_settings
 from homefold.data.dataset import DomainDataset
+from homefold.data.dataset_keys import DatasetKeys
 from homefold.data.registry import list_datasets, load_dataset
 from homefold.errors import ConfigError, DataError
-from homefold.evaluation.identity import DatasetKeys, digest
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.presets import bench_config
 from homefold.evaluation.protocols import EvaluationProtocol, LeaveOneDomainOut, Split, Target
 from homefold.evaluation.records import RunRecord, read_records
-from homefold.evaluation.selection import Candidate, candidates_for, select_epoch, with_settings
-from homefold.store.stage_store import StageId, StageStore
+from homefold.evaluation.selection import Candidate, candidates_for, select_epoch
 from homefold.evaluation.suites import Suite, Variation, find_suite
 from homefold.features import build_backbone
 from homefold.methods import Method, TaskKey, code_key, find_method
 from homefold.methods.origin import load_plugin
 from homefold.runtime.progress import ProgressReporter
+from homefold.store.identity import digest
+from homefold.store.stage_store import StageId, StageStore
 
 __all__ = ["BenchData", "Plan", "Planner", "Run", "Unit", "finished_runs", "make_plan", "records_path"]
 

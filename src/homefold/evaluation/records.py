@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import platform
-import subprocess
 from dataclasses import asdict, dataclass, field
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
-
 from homefold.errors import DataError
-from homefold.store.locking import locked
 from homefold.evaluation.record_lines import is_number, misfit, not_a_record, read_record_lines
-from homefold.version import __version__
+from homefold.store.locking import locked
 
 __all__ = [
     "RunRecord",
     "append_record",
-    "code_commit",
-    "hardware",
     "read_records",
     "require_recordable",
-    "versions",
 ]
 
 
@@ -81,42 +71,6 @@ class RunRecord:
     commit: str = ""
     command: str = ""
     changes: str = ""
-
-
-def hardware(device: torch.device) -> str:
-    """What computes on `device`, in words."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"{platform.machine()} CPU, {os.cpu_count()} cores" if device.type == "cpu" else f"{platform.machine()} GPU"
-
-
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that decide a result."""
-    others = ("torch", "torchvision", "numpy", "scikit-learn")
-    return {
-        "homefold": __version__,
-        "python": platform.python_version(),
-        **{name: version(name) for name in others},
-    }
-
-
-@cache
-def code_commit() -> str:
-    """The commit of the git checkout that this code runs from, marked when files differ from it; empty elsewhere."""
-    folder = Path(__file__).parent
-
-    def git(*words: str) -> str:
-        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=10)
-        return done.stdout.strip() if done.returncode == 0 else ""
-
-    try:
-        # A package that merely lies inside somebody's repository (a virtual environment, say) is not tracked by it.
-        if not git("ls-files", "--error-unmatch", str(Path(__file__).resolve())):
-            return ""
-        commit = git("rev-parse", "HEAD")
-        return f"{commit} with changes" if git("status", "--porcelain", "--", str(folder)) else commit
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
 
 
 def require_recordable(record: RunRecord) -> None:

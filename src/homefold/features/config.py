@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 
 import tyro
 
-from homefold.choices import require_choices
+from homefold.config.choices import require_choices
 from homefold.data.augmentation import AugmentationConfig
-from homefold.runtime.device import Precision
 from homefold.errors import ConfigError
 from homefold.features.gradient_step import Compile, CudaGraph
 from homefold.features.network import Head
 from homefold.features.sampling import Sampling
 from homefold.features.schedule import Schedule
+from homefold.runtime.device import Precision
 
 __all__ = ["FeatureConfig"]
 

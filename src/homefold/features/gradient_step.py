@@ -7,11 +7,11 @@ from typing import Literal
 
 import torch
 
-from homefold.runtime.captured_step import CapturedStep, recorder_for
 from homefold.data.augmentation import AugmentationConfig, apply_augmentation, draw_augmentation
-from homefold.runtime.device import autocast
 from homefold.errors import ConfigError
 from homefold.features.batches import to_pixels
+from homefold.runtime.captured_step import CapturedStep, recorder_for
+from homefold.runtime.device import autocast
 from homefold.runtime.processes import add_up, current_processes
 from homefold.runtime.triton_ready import why_no_triton
 

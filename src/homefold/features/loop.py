@@ -17,7 +17,6 @@ from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from homefold.data.dataset import DomainDataset
-from homefold.runtime.device import autocast, resolve_precision
 from homefold.errors import ConfigError, TrainingDivergedError
 from homefold.features.averaging import WeightAverage, average_is_due
 from homefold.features.batches import FeatureStore, ImageStore
@@ -26,10 +25,11 @@ from homefold.features.config import FeatureConfig
 from homefold.features.gradient_step import GradientStep, require_even_parts, worth_compiling
 from homefold.features.sampling import epoch_batches
 from homefold.features.schedule import learning_rate_factor
-from homefold.store.files import read_state, write_state
+from homefold.runtime.device import autocast, resolve_precision
 from homefold.runtime.processes import add_up, current_processes, from_first
 from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.runtime.seeding import generator, isolated_seed
+from homefold.store.files import read_state, write_state
 
 __all__ = ["Batch", "ParameterGroup", "TrainingImages", "TrainingRun", "complete_run"]
 

@@ -26,9 +26,9 @@ from homefold.features.loss import pairwise_metric_loss_bound
 from homefold.features.network import FeatureNet
 from homefold.features.objective import Objective
 from homefold.features.style_variation import mixed_styles
-from homefold.store.files import read_state
 from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.runtime.seeding import derive_seed, isolated_seed
+from homefold.store.files import read_state
 
 __all__ = ["FeatureReport", "TrainedFeatures", "train_features"]
 

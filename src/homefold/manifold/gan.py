@@ -11,7 +11,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from homefold.runtime.captured_step import CapturedStep, Recorder, recorder_for
 from homefold.errors import TrainingDivergedError
 from homefold.manifold.base import (
     Manifold,
@@ -26,6 +25,7 @@ from homefold.manifold.base import (
     nearly_constant,
     training_rate,
 )
+from homefold.runtime.captured_step import CapturedStep, Recorder, recorder_for
 from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.runtime.seeding import generator, isolated_seed
 

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from homefold.runtime.captured_step import CapturedStep, recorder_for
 from homefold.errors import ConfigError, TrainingDivergedError
 from homefold.manifold.base import (
     SLOPE,
@@ -28,6 +27,7 @@ from homefold.manifold.base import (
     training_rate,
 )
 from homefold.manifold.vae_gradient import VAEGradient, linear_layers
+from homefold.runtime.captured_step import CapturedStep, recorder_for
 from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.runtime.seeding import generator, isolated_seed
 

@@ -1,20 +1,6 @@
 """Every method behind the one interface that the benchmark drives."""
 
-from homefold.methods.base import (
-    Answers,
-    ClassifierNetwork,
-    ImageSet,
-    Method,
-    MethodInfo,
-    TaskKey,
-    TestTimeMethod,
-    TrainedMethod,
-    TrainingTask,
-)
-from homefold.methods.training.deep_all import DeepAll, DeepAllMethod, deep_all_config
-from homefold.methods.training.home import HomeMethod
-from homefold.methods.training.learner import Batch, Learner, LearningTask, ParameterGroup, TrainingImages, reverse_gradient
-from homefold.methods.training.learner_method import LearnerMethod, TrainedLearner, tunable
+from homefold.methods.base import Answers, ClassifierNetwork, Method, MethodInfo, TestTimeMethod, TrainedMethod
 from homefold.methods.origin import code_key
 from homefold.methods.registry import (
     find_method,
@@ -23,6 +9,18 @@ from homefold.methods.registry import (
     register_test_time_method,
     wrapped_by_default,
 )
+from homefold.methods.training.deep_all import DeepAll, DeepAllMethod, deep_all_config
+from homefold.methods.training.home import HomeMethod
+from homefold.methods.training.learner import (
+    Batch,
+    Learner,
+    LearningTask,
+    ParameterGroup,
+    TrainingImages,
+    reverse_gradient,
+)
+from homefold.methods.training.learner_method import LearnerMethod, TrainedLearner, tunable
+from homefold.stages.task import ImageSet, TaskKey, TrainingTask
 
 __all__ = [
     "Answers",

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from homefold.config import HomefoldConfig
+from homefold.config.grammar import change_settings, parse_setting
 from homefold.errors import ConfigError
-from homefold.evaluation.selection import change_settings, parse_setting
+from homefold.methods.base import Method, MethodInfo, TrainedMethod
+from homefold.stages.task import TaskKey, TrainingTask
 from homefold.store.stage_store import StageId
-from homefold.methods.base import Method, MethodInfo, TaskKey, TrainedMethod, TrainingTask
 
 __all__ = ["ConfiguredMethod", "configured", "split_settings", "without_changes"]
 

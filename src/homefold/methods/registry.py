@@ -10,27 +10,27 @@ from typing import Any
 
 from homefold.errors import ConfigError
 from homefold.methods.base import Method, MethodInfo, TestTimeMethod
-from homefold.methods.training.ccsa import CCSA
-from homefold.methods.test_time.class_means import ClassMeans
 from homefold.methods.configured import configured, split_settings
+from homefold.methods.origin import Origin, remember_code
+from homefold.methods.settings import with_settings
+from homefold.methods.test_time.class_means import ClassMeans
+from homefold.methods.test_time.memo import Memo
+from homefold.methods.test_time.one_nn import OneNearestNeighbour
+from homefold.methods.test_time.shot_im import ShotIM
+from homefold.methods.test_time.t3a import T3A
+from homefold.methods.test_time.tent import Tent
+from homefold.methods.test_time.ttt import TestTimeTraining
+from homefold.methods.training.ccsa import CCSA
 from homefold.methods.training.crossgrad import CrossGrad
 from homefold.methods.training.d_sam import DSam
 from homefold.methods.training.ddaig import Ddaig
 from homefold.methods.training.deep_all import DeepAllMethod
 from homefold.methods.training.home import HomeMethod
 from homefold.methods.training.jigen import Jigen
-from homefold.methods.test_time.memo import Memo
 from homefold.methods.training.mmd_aae import MmdAae
 from homefold.methods.training.mmld import Mmld
-from homefold.methods.test_time.one_nn import OneNearestNeighbour
-from homefold.methods.origin import Origin, remember_code
 from homefold.methods.training.rotation import Rotation
 from homefold.methods.training.rsc import RSC
-from homefold.methods.settings import with_settings
-from homefold.methods.test_time.shot_im import ShotIM
-from homefold.methods.test_time.t3a import T3A
-from homefold.methods.test_time.tent import Tent
-from homefold.methods.test_time.ttt import TestTimeTraining
 
 __all__ = ["find_method", "list_methods", "register_method", "register_test_time_method", "wrapped_by_default"]
 

@@ -9,16 +9,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from homefold.store.stage_store import Stage
-from homefold.methods.base import (
-    Answers,
-    ClassifierNetwork,
-    ImageSet,
-    TrainedMethod,
-    TrainingTask,
-    plain_predictions,
-)
+from homefold.methods.base import Answers, ClassifierNetwork, TrainedMethod, plain_predictions
 from homefold.stages.features import FeatureStage
+from homefold.stages.task import ImageSet, TrainingTask
+from homefold.store.stage_store import Stage
 
 __all__ = ["TrainedClassifier"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from homefold.choices import require_choices
+from homefold.config.choices import require_choices
 from homefold.errors import ConfigError
 from homefold.features.views import MOST_TEXTURES, MOST_VIEWS
 from homefold.projection.steps import Adam, Gradient, Normalised, StepRule

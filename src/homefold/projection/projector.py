@@ -8,16 +8,16 @@ from typing import Any
 
 import torch
 
-from homefold.runtime.captured_step import Recorder, recorder_for
-from homefold.runtime.device import one_thread
 from homefold.manifold import Manifold
-from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.projection.config import ProjectionConfig
 from homefold.projection.engines import ENGINES, choose_engine, gradient_function
 from homefold.projection.objective import cosine_distance
 from homefold.projection.recorded import RowTensors, recorded_rows
 from homefold.projection.search import Decoder, Search
 from homefold.projection.starts import start_names, starting_latents
+from homefold.runtime.captured_step import Recorder, recorder_for
+from homefold.runtime.device import one_thread
+from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.runtime.tiles import fill_tile, steady_tile
 
 __all__ = ["Projection", "chosen_engine", "preferred_tile", "project"]

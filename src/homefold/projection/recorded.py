@@ -12,9 +12,9 @@ from weakref import WeakKeyDictionary, ref
 
 import torch
 
-from homefold.runtime.captured_step import CapturedStep, Recorder
 from homefold.manifold import Manifold
 from homefold.projection.mlp import weights_version
+from homefold.runtime.captured_step import CapturedStep, Recorder
 
 __all__ = ["RowTensors", "recorded_rows"]
 

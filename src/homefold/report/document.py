@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from homefold.runtime.progress import ProgressReporter
 from homefold.report.figures import FigureSection, build_figures
 from homefold.report.names import shown_name
 from homefold.report.runs import SETTINGS, Run, RunFolder, setups
 from homefold.report.table import Table
 from homefold.report.tables import build_tables
+from homefold.runtime.progress import ProgressReporter
 
 __all__ = ["Report", "build_report"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.report.accuracy_figures import (
     ablation_bars,
     corruption_bars,
@@ -20,6 +19,7 @@ from homefold.report.drawing import Figure
 from homefold.report.feature_figures import loss_curves, source_distances, target_distances, tsne_maps
 from homefold.report.image_figures import corrected_gallery, example_images, spoiled_gallery
 from homefold.report.runs import RunFolder, slug
+from homefold.runtime.progress import ProgressReporter, SilentReporter
 
 __all__ = ["SECTIONS", "FigureSection", "build_figures"]
 

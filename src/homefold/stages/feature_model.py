@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from homefold.classifier import Classifier, ClassifierConfig, build_classifier, fit_classifier
-from homefold.runtime.device import one_thread
 from homefold.errors import ModelFileError
 from homefold.features.loss import cosine_normalise
 from homefold.manifold import (
@@ -21,11 +20,12 @@ from homefold.manifold import (
     build_manifold,
     fit_manifold,
 )
-from homefold.stages.predictions import Predictions
-from homefold.runtime.progress import ProgressReporter
 from homefold.projection import Projection, ProjectionConfig, project
 from homefold.projection.projector import preferred_tile
+from homefold.runtime.device import one_thread
+from homefold.runtime.progress import ProgressReporter
 from homefold.runtime.tiles import apply_in_tiles, steady_tile
+from homefold.stages.predictions import Predictions
 
 __all__ = ["FeatureModel", "calibration_features", "fit_feature_model", "to_sphere"]
 

@@ -15,13 +15,13 @@ from torch import nn
 
 from homefold.config import HomefoldConfig
 from homefold.data.splits import selection_split
-from homefold.store.stage_store import Stage, StageId, stage_id
 from homefold.features import FeatureConfig, FeatureNet, build_feature_net, train_features
 from homefold.features.backbones import build_backbone, find_weights, list_backbones
 from homefold.features.extraction import extract_views
 from homefold.features.style_variation import require_style_layers
 from homefold.features.views import WHOLE, View
-from homefold.methods.base import ImageSet, TaskKey, TrainingTask
+from homefold.stages.task import ImageSet, TaskKey, TrainingTask
+from homefold.store.stage_store import Stage, StageId, stage_id
 
 __all__ = [
     "FeatureStage",

@@ -14,9 +14,6 @@ import torch
 
 from homefold.classifier import Classifier, ClassifierConfig, build_classifier, fit_classifier
 from homefold.data.splits import selection_split
-from homefold.runtime.device import one_thread
-from homefold.store.stage_store import Stage, StageId, stage_id
-from homefold.stages.feature_model import FeatureModel, calibration_features, to_sphere
 from homefold.manifold import (
     Manifold,
     ManifoldConfig,
@@ -24,8 +21,11 @@ from homefold.manifold import (
     build_manifold,
     fit_manifold,
 )
-from homefold.methods.base import TaskKey, TrainingTask
+from homefold.runtime.device import one_thread
+from homefold.stages.feature_model import FeatureModel, calibration_features, to_sphere
 from homefold.stages.features import FeatureStage, features_id
+from homefold.stages.task import TaskKey, TrainingTask
+from homefold.store.stage_store import Stage, StageId, stage_id
 
 __all__ = ["TrainingFeatures", "classifier_id", "classifier_stage", "feature_model", "manifold_id", "manifold_stage"]
 

@@ -12,12 +12,12 @@ from torch import nn
 
 from homefold.config import HomefoldConfig
 from homefold.data.splits import selection_split
-from homefold.store.stage_store import Stage, StageId, stage_id
 from homefold.features.backbones import build_backbone
 from homefold.features.network import FeatureNet
 from homefold.features.views import WHOLE, View
-from homefold.methods.base import TaskKey, TrainingTask
 from homefold.stages.features import FeatureStage, features_id
+from homefold.stages.task import TaskKey, TrainingTask
+from homefold.store.stage_store import Stage, StageId, stage_id
 from homefold.style import StyleConfig, StyleModel, fit_style, named_blocks, style_modules, styled_net
 
 __all__ = ["StyledStage", "style_id", "style_ids", "styled_stage", "with_style_blocks"]

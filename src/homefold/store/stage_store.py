@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from homefold.errors import ModelFileError
-from homefold.evaluation.identity import digest
-from homefold.store.locking import locked
 from homefold.store.files import plain_json, read_json, read_state, write_json, write_state
+from homefold.store.identity import digest
+from homefold.store.locking import locked
 from homefold.version import __version__
 
 __all__ = ["Stage", "StageId", "StageStore", "stage_id"]

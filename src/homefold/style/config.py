@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from homefold.choices import require_choices
+from homefold.config.choices import require_choices
 from homefold.errors import ConfigError
 
 __all__ = ["EARLY", "StyleConfig"]

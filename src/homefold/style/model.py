@@ -16,10 +16,10 @@ from homefold.features.batches import ImageStore
 from homefold.features.blocks import backbone_blocks, last_modules
 from homefold.features.extraction import image_tile
 from homefold.features.network import FeatureNet
-from homefold.style.config import StyleConfig
-from homefold.style.statistics import map_style, restyle
 from homefold.runtime.tiles import apply_in_tiles
 from homefold.runtime.triton_ready import why_no_triton
+from homefold.style.config import StyleConfig
+from homefold.style.statistics import map_style, restyle
 
 __all__ = ["StyleModel", "collect_styles", "fit_style", "style_modules", "styled_net"]
 

@@ -13,7 +13,6 @@ from torch import nn
 from homefold.config import preset_config, replace_settings
 from homefold.data import DomainDataset
 from homefold.data.augmentation import augmentation_preset
-from homefold.store.stage_store import StageStore
 from homefold.methods import (
     Answers,
     ClassifierNetwork,
@@ -26,6 +25,7 @@ from homefold.methods import (
     TrainingTask,
     find_method,
 )
+from homefold.store.stage_store import StageStore
 
 SETTINGS = {
     "preprocessing__image_size": 16,

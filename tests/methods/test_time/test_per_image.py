@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from homefold.methods import ImageSet, find_method
-from homefold.methods.training.rotation import RotationLearner, rotation_loss, turned
 from homefold.methods.test_time.wrapping import reached_parameters
+from homefold.methods.training.rotation import RotationLearner, rotation_loss, turned
 
 RATE = 0.3
 

@@ -9,10 +9,11 @@ import torch
 from torch.nn import functional as F
 
 from homefold.errors import ConfigError
-from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod, TrainingTask
-from homefold.methods.training.learner_method import tunable
+from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod
 from homefold.methods.test_time.wrapping import Wrapped, wrapper_info
+from homefold.methods.training.learner_method import tunable
 from homefold.runtime.tiles import apply_in_tiles, steady_tile
+from homefold.stages.task import TrainingTask
 
 __all__ = ["ClassMeans", "unit_class_means"]
 

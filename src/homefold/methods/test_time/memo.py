@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import torch
 
 from homefold.errors import ConfigError
-from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod, TrainingTask
+from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod
 from homefold.methods.test_time.entropy import marginal_entropy
-from homefold.methods.training.learner_method import tunable
 from homefold.methods.test_time.per_image import PerImage
 from homefold.methods.test_time.wrapping import reached_parameters, wrapper_info
+from homefold.methods.training.learner_method import tunable
+from homefold.stages.task import TrainingTask
 
 __all__ = ["Memo"]
 

@@ -8,12 +8,13 @@ from abc import abstractmethod
 import numpy as np
 import torch
 
-from homefold.runtime.captured_step import CapturedStep, recorder_for
 from homefold.data.augmentation import apply_augmentation, draw_augmentation
 from homefold.features.batches import ImageStore
-from homefold.methods.base import TrainedMethod, TrainingTask
+from homefold.methods.base import TrainedMethod
 from homefold.methods.test_time.wrapping import Wrapped
+from homefold.runtime.captured_step import CapturedStep, recorder_for
 from homefold.runtime.seeding import generator
+from homefold.stages.task import TrainingTask
 
 __all__ = ["PerImage"]
 

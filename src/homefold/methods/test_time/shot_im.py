@@ -12,11 +12,12 @@ from homefold.data.augmentation import augment_batch
 from homefold.errors import ConfigError
 from homefold.features import extract_features
 from homefold.features.batches import ImageStore
-from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod, TrainingTask
+from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod
 from homefold.methods.test_time.entropy import marginal_entropy, prediction_entropy
-from homefold.methods.training.learner_method import tunable
 from homefold.methods.test_time.wrapping import Wrapped, even_batches, wrapper_info
+from homefold.methods.training.learner_method import tunable
 from homefold.runtime.seeding import generator, isolated_seed
+from homefold.stages.task import TrainingTask
 
 __all__ = ["ShotIM", "information_loss"]
 

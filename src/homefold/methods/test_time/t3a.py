@@ -10,10 +10,11 @@ from torch import nn
 from torch.nn import functional as F
 
 from homefold.errors import ConfigError
-from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod, TrainingTask
+from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod
 from homefold.methods.test_time.entropy import prediction_entropy
-from homefold.methods.training.learner_method import tunable
 from homefold.methods.test_time.wrapping import Wrapped, even_batches, stream_order, wrapper_info
+from homefold.methods.training.learner_method import tunable
+from homefold.stages.task import TrainingTask
 
 __all__ = ["T3A", "class_prototypes", "most_confident"]
 

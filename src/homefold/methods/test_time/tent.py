@@ -9,13 +9,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from homefold.choices import require_choices
+from homefold.config.choices import require_choices
 from homefold.errors import ConfigError
 from homefold.features.batches import ImageStore
-from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod, TrainingTask
+from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod
 from homefold.methods.test_time.entropy import prediction_entropy
-from homefold.methods.training.learner_method import tunable
 from homefold.methods.test_time.wrapping import Wrapped, even_batches, stream_order, wrapper_info
+from homefold.methods.training.learner_method import tunable
+from homefold.stages.task import TrainingTask
 
 __all__ = ["Tent"]
 

@@ -11,16 +11,17 @@ from torch import nn
 
 from homefold.classifier import ClassifierConfig, build_classifier, fit_classifier
 from homefold.data.splits import selection_split
-from homefold.runtime.device import one_thread
 from homefold.errors import ConfigError
-from homefold.store.stage_store import Stage, StageId, stage_id
 from homefold.features import extract_features
-from homefold.methods.base import MethodInfo, TaskKey, TestTimeMethod, TrainedMethod, TrainingTask
+from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod
 from homefold.methods.configured import without_changes
-from homefold.methods.training.learner_method import TrainedLearner, tunable
 from homefold.methods.test_time.per_image import PerImage
-from homefold.methods.training.rotation import QUARTER_TURNS, Rotation, RotationLearner, rotation_loss
 from homefold.methods.test_time.wrapping import reached_parameters, wrapper_info
+from homefold.methods.training.learner_method import TrainedLearner, tunable
+from homefold.methods.training.rotation import QUARTER_TURNS, Rotation, RotationLearner, rotation_loss
+from homefold.runtime.device import one_thread
+from homefold.stages.task import TaskKey, TrainingTask
+from homefold.store.stage_store import Stage, StageId, stage_id
 
 __all__ = ["TestTimeTraining"]
 

@@ -13,19 +13,12 @@ from torch import nn
 
 from homefold.data.splits import selection_split
 from homefold.errors import ConfigError
-from homefold.store.stage_store import Stage
 from homefold.features import extract_features
 from homefold.features.extraction import extract_views
-from homefold.methods.base import (
-    Answers,
-    ClassifierNetwork,
-    ImageSet,
-    MethodInfo,
-    TrainedMethod,
-    TrainingTask,
-    plain_predictions,
-)
+from homefold.methods.base import Answers, ClassifierNetwork, MethodInfo, TrainedMethod, plain_predictions
 from homefold.runtime.seeding import generator
+from homefold.stages.task import ImageSet, TrainingTask
+from homefold.store.stage_store import Stage
 
 __all__ = ["Wrapped", "even_batches", "network_of", "reached_parameters", "stream_order", "wrapper_info"]
 

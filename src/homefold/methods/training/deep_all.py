@@ -10,15 +10,16 @@ import torch
 from homefold.config import HomefoldConfig
 from homefold.data.dataset import DomainDataset
 from homefold.data.splits import selection_split
-from homefold.runtime.device import resolve_device
 from homefold.errors import ConfigError
-from homefold.store.stage_store import StageId
 from homefold.features import TrainedFeatures, build_feature_net, extract_features, train_features
-from homefold.methods.base import Method, MethodInfo, TaskKey, TrainedMethod, TrainingTask
+from homefold.methods.base import Method, MethodInfo, TrainedMethod
+from homefold.methods.trained_classifier import TrainedClassifier
+from homefold.runtime.device import resolve_device
+from homefold.runtime.progress import ProgressReporter
 from homefold.stages.features import FeatureStage, features_id, require_stage_1, train_feature_stage
 from homefold.stages.style import style_ids, styled_stage, with_style_blocks
-from homefold.methods.trained_classifier import TrainedClassifier
-from homefold.runtime.progress import ProgressReporter
+from homefold.stages.task import TaskKey, TrainingTask
+from homefold.store.stage_store import StageId
 
 __all__ = ["DeepAll", "DeepAllMethod", "deep_all_config"]
 

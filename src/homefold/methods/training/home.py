@@ -13,29 +13,21 @@ import torch
 from torch import nn
 
 from homefold.config import HomefoldConfig
-from homefold.runtime.device import one_thread
-from homefold.store.stage_store import Stage, StageId
-from homefold.stages.feature_model import FeatureModel, to_sphere
 from homefold.features.views import WHOLE, View
 from homefold.manifold import Manifold, ManifoldConfig, paper_manifold_config
-from homefold.methods.base import (
-    Answers,
-    ClassifierNetwork,
-    ImageSet,
-    Method,
-    MethodInfo,
-    TaskKey,
-    TrainedMethod,
-    TrainingTask,
-)
+from homefold.methods.base import Answers, ClassifierNetwork, Method, MethodInfo, TrainedMethod
 from homefold.methods.training.deep_all import deep_all_config
-from homefold.stages.features import FeatureStage, features_id, require_stage_1, train_feature_stage
-from homefold.stages.home_stages import classifier_id, feature_model, manifold_id
 from homefold.methods.training.offset_stop import project_with_offset
-from homefold.stages.style import style_ids, styled_stage, with_style_blocks
 from homefold.projection import Projection, ProjectionConfig, elbow_index, projection_preset
 from homefold.projection.engines import loss_and_gradient
 from homefold.projection.starts import starting_latents
+from homefold.runtime.device import one_thread
+from homefold.stages.feature_model import FeatureModel, to_sphere
+from homefold.stages.features import FeatureStage, features_id, require_stage_1, train_feature_stage
+from homefold.stages.home_stages import classifier_id, feature_model, manifold_id
+from homefold.stages.style import style_ids, styled_stage, with_style_blocks
+from homefold.stages.task import ImageSet, TaskKey, TrainingTask
+from homefold.store.stage_store import Stage, StageId
 
 __all__ = ["HomeMethod"]
 

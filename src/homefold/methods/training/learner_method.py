@@ -10,9 +10,10 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from homefold.config import HomefoldConfig
-from homefold.store.stage_store import StageId
 from homefold.features.network import FeatureNet
-from homefold.methods.base import Method, MethodInfo, TaskKey, TrainingTask, require_numbers, require_plain_look
+from homefold.methods.base import Method, MethodInfo, require_numbers, require_plain_look
+from homefold.methods.origin import code_key
+from homefold.methods.trained_classifier import TrainedClassifier
 from homefold.methods.training.deep_all import deep_all_config
 from homefold.methods.training.learner import Learner, LearningTask
 from homefold.methods.training.learner_stage import (
@@ -23,8 +24,8 @@ from homefold.methods.training.learner_stage import (
     require_plain,
     train_learner_stage,
 )
-from homefold.methods.origin import code_key
-from homefold.methods.trained_classifier import TrainedClassifier
+from homefold.stages.task import TaskKey, TrainingTask
+from homefold.store.stage_store import StageId
 
 __all__ = ["LearnerMethod", "SearchRange", "TrainedLearner", "tunable"]
 

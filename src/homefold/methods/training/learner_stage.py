@@ -17,15 +17,15 @@ from homefold.config import HomefoldConfig
 from homefold.data.dataset import DomainDataset
 from homefold.data.splits import selection_split
 from homefold.errors import ConfigError
-from homefold.store.stage_store import Stage, StageId, stage_id
 from homefold.features import FeatureConfig, FeatureNet
 from homefold.features.collapse import GENERAL_ADVICE
 from homefold.features.loop import Batch, ParameterGroup, TrainingRun, complete_run
 from homefold.features.training import FeatureReport
-from homefold.methods.base import TaskKey, TrainingTask
-from homefold.stages.features import FeatureStage, build_task_net, decisive_settings, fine_tuning_config, frozen
 from homefold.methods.training.learner import Learner, LearningTask
 from homefold.runtime.seeding import isolated_seed
+from homefold.stages.features import FeatureStage, build_task_net, decisive_settings, fine_tuning_config, frozen
+from homefold.stages.task import TaskKey, TrainingTask
+from homefold.store.stage_store import Stage, StageId, stage_id
 
 __all__ = ["LearnerRecipe", "LearnerStage", "learner_id", "plain_training", "require_plain", "train_learner_stage"]
 

@@ -14,7 +14,14 @@ from homefold.features.network import FeatureNet
 from homefold.features.stage_maps import stage_maps
 from homefold.methods.base import MethodInfo
 from homefold.methods.training.gradient_scale import ramp
-from homefold.methods.training.learner import Batch, Learner, LearningTask, ParameterGroup, TrainingImages, reverse_gradient
+from homefold.methods.training.learner import (
+    Batch,
+    Learner,
+    LearningTask,
+    ParameterGroup,
+    TrainingImages,
+    reverse_gradient,
+)
 from homefold.methods.training.learner_method import LearnerMethod, tunable
 from homefold.methods.training.style_clusters import cluster_styles, match_clusters, style_features
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import torch
 
-from homefold.runtime.device import one_thread
 from homefold.errors import ConfigError
 from homefold.manifold import Manifold
 from homefold.projection import Projection, ProjectionConfig, project
 from homefold.projection.engines import loss_and_gradient
 from homefold.projection.objective import cosine_distance
 from homefold.projection.starts import starting_latents
+from homefold.runtime.device import one_thread
 
 __all__ = ["project_with_offset"]
 

@@ -11,8 +11,9 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import tyro
 
-from homefold.choices import hints_of, require_choices
 from homefold.classifier import ClassifierConfig
+from homefold.config.choices import hints_of, require_choices
+from homefold.config.removed import without_removed_settings
 from homefold.data.augmentation import AugmentationConfig, augmentation_preset
 from homefold.errors import ConfigError
 from homefold.features.config import FeatureConfig
@@ -20,7 +21,6 @@ from homefold.features.network import Normalisation
 from homefold.features.views import MOST_VIEWS, View, fixed_views
 from homefold.manifold import ManifoldConfig, paper_manifold_config
 from homefold.projection.config import ProjectionConfig, projection_preset
-from homefold.removed_settings import without_removed_settings
 from homefold.style.config import EARLY, StyleConfig
 
 __all__ = [

@@ -1,28 +1,16 @@
-"""What identifies data and settings, so that a stage or a run is found again only if nothing about it changed."""
+"""What identifies any part of a dataset, so that a stage or a run is found again only if its data did not change."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from homefold.data.dataset import DomainDataset
-from homefold.store.files import plain_json
+from homefold.store.identity import digest
 
-__all__ = ["DatasetKeys", "digest"]
-
-
-def digest(value: Any) -> str:
-    """24 hex digits that stand for plain values: dicts, lists, text and numbers.
-
-    >>> digest({"a": 1, "b": (2, 3)}) == digest({"b": [2, 3], "a": 1})
-    True
-    """
-    text = json.dumps(plain_json(value), sort_keys=True, ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
+__all__ = ["DatasetKeys"]
 
 
 class DatasetKeys:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Container, Mapping
 from typing import Any, get_args
 
-from homefold.choices import hints_of
+from homefold.config.choices import hints_of
 from homefold.errors import ModelFileError
 
 __all__ = ["REMOVED_CHOICES", "REMOVED_SETTINGS", "without_removed_parameters", "without_removed_settings"]

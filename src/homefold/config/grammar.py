@@ -1,0 +1,64 @@
+"""Settings as people write them: `features.epochs=5`, in commands, in the names of methods, in files."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from homefold.config.whole import HomefoldConfig, config_from_dict, config_to_dict, make_room
+from homefold.errors import ConfigError
+
+__all__ = ["change_settings", "parse_setting", "parse_settings", "with_settings"]
+
+
+def parse_settings(text: str) -> dict[str, Any]:
+    """`"features.temperature=0.2 features.epochs=60"` as settings by dotted name.
+
+    >>> parse_settings("features.temperature=0.2 features.head=mlp")
+    {'features.temperature': 0.2, 'features.head': 'mlp'}
+    """
+    return dict(parse_setting(word) for word in text.split())
+
+
+def parse_setting(word: str) -> tuple[str, Any]:
+    """`"features.temperature=0.2"` as a dotted name and a value."""
+    name, equals, value = word.partition("=")
+    if not equals or not name or not value:
+        raise ConfigError(f"{word!r} is no setting; write name=value, such as features.temperature=0.2.")
+    try:
+        return name, json.loads(value)
+    except json.JSONDecodeError:
+        return name, value
+
+
+def with_settings(config: HomefoldConfig, text: str) -> HomefoldConfig:
+    """`config` with what `text` says; an unknown name or a value of the wrong type gets a sentence."""
+    return change_settings(config, parse_settings(text))
+
+
+def change_settings(config: HomefoldConfig, settings: Mapping[str, Any], *, names_only: bool = False) -> HomefoldConfig:
+    """`config` with the values at dotted names; an unknown name or a value of the wrong type gets a sentence.
+
+    Args:
+        config: what is changed.
+        settings: plain values by dotted name.
+        names_only: look at the names alone, and leave the values: whether they fit may depend on the other settings.
+    """
+    values = config_to_dict(make_room(config, settings))
+    for name, value in settings.items():
+        *parts, last = name.split(".")
+        place: Any = values
+        for part in parts:
+            place = place.get(part) if isinstance(place, dict) else None
+        if not isinstance(place, dict) or last not in place:
+            known = f"; there are {', '.join(place)}" if isinstance(place, dict) else ""
+            close = difflib.get_close_matches(last, place if isinstance(place, dict) else (), n=1)
+            hint = f" Did you mean {'.'.join([*parts, *close])}?" if close else ""
+            raise ConfigError(f"there is no setting {name!r}{known}.{hint}")
+        if isinstance(place[last], tuple) and not isinstance(value, list):
+            # As people write it: one value alone, or slashes between the words of a list.
+            value = value.split("/") if isinstance(value, str) else [value]
+        place[last] = value
+    return config if names_only else config_from_dict(HomefoldConfig, values)
