@@ -169,6 +169,39 @@ class TestFiles:
         with pytest.raises(ModelFileError, match="w is missing"):
             read_state(tmp_path / "w")
 
+    @pytest.mark.skipif(sys.platform == "win32", reason="there is no limit on the size of files")
+    def test_a_write_that_finds_no_room_names_its_file(self, tmp_path):
+        script = """
+import resource, sys
+import numpy as np, torch
+from pathlib import Path
+from homefold.evaluation import RunRecord, append_record
+from homefold.evaluation.artifacts import write_artifact
+from homefold.files import write_json, write_state, write_tensors
+
+out, text = Path(sys.argv[1]), "x" * 50_000
+record = RunRecord("d", "t", "m", 0.5, 1, 0, "p", "s", {}, "h", {}, facts={"note": text})
+resource.setrlimit(resource.RLIMIT_FSIZE, (9_000, 9_000))
+for name, write in {
+    "json": lambda path: write_json(path, text),
+    "state": lambda path: write_state(path, {"a": torch.zeros(9_000)}),
+    "tensors": lambda path: write_tensors(path, {"a": torch.zeros(9_000)}),
+    "record": lambda path: append_record(path, record),
+    "artifact": lambda path: write_artifact(path, {"a": np.random.default_rng(0).random(9_000)}),
+}.items():
+    try:
+        write(out / name)
+    except OSError as error:
+        print(error.filename)
+"""
+        command = [sys.executable, "-c", script, str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        names = ["json", "state", "tensors", "record", "artifact"]
+        assert done.stdout.splitlines() == [str(tmp_path / name) for name in names]
+        assert {path.name: path.stat().st_size for path in tmp_path.iterdir() if path.name != "tensors"} == {
+            "record": 0
+        }
+
     def test_json_has_no_nan(self, tmp_path):
         with pytest.raises(ValueError, match="JSON compliant"):
             write_json(tmp_path / "x.json", float("nan"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
 from contextlib import contextmanager
@@ -328,7 +329,7 @@ def test_a_folder_that_may_not_be_read_is_named(photos):
     closed = photos / "inside" / "cat"
     closed.chmod(0)
     try:
-        with pytest.raises(DataError, match=r"inside.cat may not be read; make it readable"):
+        with pytest.raises(DataError, match=r"inside.cat may not be read \(Permission denied\); make it readable"):
             scan_folder(photos)
     finally:
         closed.chmod(0o700)
@@ -343,13 +344,15 @@ def test_an_image_that_may_not_be_read_is_named_or_skipped(photos):
     assert load_folder(photos, size=(2, 2), skip_bad=True).skipped[0][0] == str(closed)
 
 
-def test_a_folder_whose_permission_is_refused_becomes_a_sentence(photos, monkeypatch):
+@pytest.mark.parametrize("code", [errno.EACCES, errno.ENAMETOOLONG, errno.ENOENT, errno.EIO])
+def test_a_folder_that_the_system_refuses_becomes_a_sentence(photos, monkeypatch, code):
     def refuse(_: object) -> None:
-        raise PermissionError(13, "Permission denied")
+        raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, "scandir", refuse)
-    with pytest.raises(DataError, match="may not be read"):
-        scan_folder(photos)
+    for search in (scan_folder, find_images):
+        with pytest.raises(DataError, match=rf"The folder .*photos may not be read \({os.strerror(code)}\); make it"):
+            search(photos)
 
 
 def test_more_images_than_memory_holds_get_a_sentence(photos):

@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+import tracemalloc
 import warnings
 from pathlib import Path
 
@@ -331,6 +332,30 @@ def test_a_file_that_is_no_image_is_named(tmp_path):
     path.write_text("Dear reader, this is not an image.")
     with pytest.raises(BadImageError, match=r"letter\.png is not an image"):
         decode_image(path, size=(8, 8))
+
+
+def test_a_palette_image_without_its_palette_is_told_with_a_reason(tmp_path):
+    path = _save(tmp_path / "a.png", Image.fromarray(_quarters()).convert("P"))
+    content = path.read_bytes()
+    start = content.index(b"PLTE") - 4
+    length = int.from_bytes(content[start : start + 4], "big")
+    path.write_bytes(content[:start] + content[start + 12 + length :])
+    with pytest.raises(BadImageError, match=r"a\.png is damaged \(\w+"):
+        decode_image(path, size=None)
+
+
+def test_a_huge_file_that_begins_as_a_jpeg_is_not_read_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(images, "_LARGEST_JPEG_BYTES", 10_000)
+    path = _save(tmp_path / "a.jpg", Image.fromarray(_quarters()))
+    expected = decode_image(path, size=None)
+    with path.open("r+b") as file:
+        file.truncate(10**8)
+    tracemalloc.start()
+    found = decode_image(path, size=None)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (found == expected).all()
+    assert peak < 10**6
 
 
 def test_formats_that_can_start_other_programs_are_not_tried(tmp_path):

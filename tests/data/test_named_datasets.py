@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import os
 import pickle
 import struct
@@ -410,7 +411,7 @@ def test_a_pipe_in_place_of_a_file_is_told(tmp_path, dataset, pipe):
     for number in range(2, 6):
         (tmp_path / f"data_batch_{number}").touch()
     os.mkfifo(tmp_path / pipe)
-    with pytest.raises(DataError, match=rf"{pipe} .*\(it is a pipe, not a file\)"):
+    with pytest.raises(DataError, match=rf"{pipe} is a pipe, not a file; save what comes from it"):
         load_dataset(dataset, root=tmp_path)
 
 
@@ -432,6 +433,47 @@ def test_damaged_digit_files_are_named(tmp_path):
     np.savez(tmp_path / "mnist.npz", x_train=np.zeros((3, 28, 28), np.uint8), y_train=np.array([3, 1]))
     with pytest.raises(DataError, match="expected to hold 2 uint8 images"):
         load_dataset("digits-few-shot", root=tmp_path)
+
+
+def _idx(array: np.ndarray) -> bytes:
+    return bytes([0, 0, 8, array.ndim]) + b"".join(size.to_bytes(4, "big") for size in array.shape) + array.tobytes()
+
+
+def _saved(save, *arrays, **named) -> bytes:
+    file = io.BytesIO()
+    save(file, *arrays, **named)
+    return file.getvalue()
+
+
+_IMAGES, _LABELS = np.arange(5 * 4 * 4, dtype=np.uint8).reshape(5, 4, 4), np.arange(5, dtype=np.uint8)
+_DAMAGED = {
+    "npz": ("digits-few-shot", {"mnist.npz": _saved(np.savez_compressed, x_train=_IMAGES, y_train=_LABELS)}),
+    "idx": (
+        "digits-few-shot",
+        {
+            "train-labels-idx1-ubyte.gz": gzip.compress(_idx(_LABELS)),
+            "train-images-idx3-ubyte.gz": gzip.compress(_idx(_IMAGES)),
+        },
+    ),
+    "npy": ("cifar10-c", {"labels.npy": _saved(np.save, _LABELS), "fog.npy": _saved(np.save, _IMAGES)}),
+}
+
+
+@pytest.mark.filterwarnings("ignore:invalid escape sequence")
+@pytest.mark.parametrize("kind", _DAMAGED)
+def test_a_file_of_arrays_that_is_damaged_anywhere_gives_images_or_a_sentence(tmp_path, kind):
+    dataset, files = _DAMAGED[kind]
+    write_folder(tmp_path, files)
+    name, content = next(iter(files.items()))
+    refused = 0
+    for place in range(0, len(content), max(1, len(content) // 100)):
+        for value in (0x00, 0x5C, 0xFF):
+            (tmp_path / name).write_bytes(content[:place] + bytes([value]) + content[place + 1 :])
+            try:
+                load_dataset(dataset, root=tmp_path, size=(4, 4), use_cache=False)
+            except DataError:
+                refused += 1
+    assert refused > 20
 
 
 @pytest.fixture
@@ -509,9 +551,24 @@ class _Attack:
 def test_a_pickle_that_asks_for_anything_but_data_is_refused_and_runs_nothing(cifar, capsys):
     content = {b"data": _Attack(), b"labels": []}
     (cifar / "cifar-10-batches-py" / "data_batch_2").write_bytes(pickle.dumps(content))
-    with pytest.raises(DataError, match=r"data_batch_2 is not a file of CIFAR-10 \(it asks for builtins\.print"):
+    with pytest.raises(DataError, match=r"data_batch_2 cannot be read .* \(it asks for builtins\.print"):
         load_dataset("cifar10-c", root=cifar, domains=["clean"])
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ({b"\xff": 1}, "can't decode byte 0xff"),
+        ([1, 2], "it holds a list, not a dict"),
+        ({b"data": np.zeros((1, 3072), np.uint8), b"labels": ["a"]}, "invalid literal"),
+        ({b"data": np.zeros((1, 3072), np.uint8), b"labels": [2**70]}, "too large"),
+    ],
+)
+def test_a_pickle_of_other_data_is_told(cifar, content, reason):
+    (cifar / "cifar-10-batches-py" / "data_batch_2").write_bytes(pickle.dumps(content, protocol=2))
+    with pytest.raises(DataError, match=rf"data_batch_2 cannot be read as a .* of CIFAR-10 \(.*{reason}"):
+        load_dataset("cifar10-c", root=cifar, domains=["clean"])
 
 
 def test_an_array_cannot_be_made_of_another_type(cifar):

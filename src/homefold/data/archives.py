@@ -7,11 +7,11 @@ import struct
 import tarfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path, PurePosixPath
 
 from homefold.data.images import is_image_name
-from homefold.data.paths import check_plain_file
+from homefold.data.paths import reading
 from homefold.data.sources import ArchiveImage, file_stamp
 from homefold.errors import DataError
 
@@ -52,8 +52,7 @@ def archive_images(path: Path) -> list[tuple[PurePosixPath, ArchiveImage]]:
     Args:
         path: the archive.
     """
-    with _archive_trouble(path):
-        check_plain_file(path)
+    with _reading(path):
         images = _zip_images(path) if _is_zip(path) else _tar_images(path)
     placed = [(_inner_path(image.member), image) for image in images]
     return [(member, image) for member, image in placed if _is_wanted(member)]
@@ -66,8 +65,7 @@ def archive_texts(path: Path, ending: str) -> dict[str, bytes]:
         path: the archive.
         ending: such as `_kfold.txt`.
     """
-    with _archive_trouble(path):
-        check_plain_file(path)
+    with _reading(path):
         if _is_zip(path):
             with _open_zip(path) as packed:
                 names = [name for name in packed.namelist() if name.endswith(ending)]
@@ -82,24 +80,10 @@ def _is_zip(path: Path) -> bool:
     return path.name.lower().endswith(".zip")
 
 
-@contextmanager
-def _archive_trouble(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except DataError:
-        raise
-    except OSError as error:
-        raise DataError(
-            f"{path} cannot be read ({error.strerror or error}); check that it is there and readable."
-        ) from None
-    # On damaged headers tarfile and zipfile raise whatever they stumble over: OverflowError, MemoryError, struct.error.
-    except Exception as error:
-        kind = " zip" if _is_zip(path) else "n uncompressed tar"
-        reason = str(error) or type(error).__name__
-        raise DataError(
-            f"{path} cannot be read as a{kind} ({reason}); it is damaged or cut off: fetch it anew, or if you know it "
-            f"to be whole, unpack it and give the folder."
-        ) from None
+def _reading(path: Path) -> AbstractContextManager[None]:
+    kind = "a zip" if _is_zip(path) else "an uncompressed tar"
+    advice = "it is damaged or cut off: fetch it anew, or if you know it to be whole, unpack it and give the folder"
+    return reading(path, kind, advice)
 
 
 def _inner_path(member: str) -> PurePosixPath:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from homefold.data.index import ImageIndex
-from homefold.data.paths import check_plain_file
+from homefold.data.paths import reading
 from homefold.data.restricted_pickle import read_array_pickle
 from homefold.data.sources import ArrayImages, ImageSource
 from homefold.errors import DataError
@@ -92,18 +91,12 @@ def _npz_images(path: Path, name: str) -> np.ndarray:
 
 
 def _npz_array(path: Path, name: str, *, missing_ok: bool) -> np.ndarray | None:
-    try:
-        check_plain_file(path)
-        with np.load(path, allow_pickle=False) as archive:
-            if name not in archive.files:
-                if missing_ok:
-                    return None
-                raise DataError(f"{path} has no array {name}; it has {', '.join(archive.files)}.")
-            return np.asarray(archive[name])
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{path} cannot be read as .npz ({error}); it is damaged or holds objects.") from None
+    with reading(path, "an .npz", "it is damaged or holds objects"), np.load(path, allow_pickle=False) as archive:
+        if name not in archive.files:
+            if missing_ok:
+                return None
+            raise DataError(f"{path} has no array {name}; it has {', '.join(archive.files)}.")
+        return np.asarray(archive[name])
 
 
 def read_idx(images: Path, labels: Path, split: str) -> LabelledArray:
@@ -114,8 +107,7 @@ def read_idx(images: Path, labels: Path, split: str) -> LabelledArray:
 
 
 def _idx_array(path: Path) -> np.ndarray:
-    try:
-        check_plain_file(path)
+    with reading(path, "an idx file of bytes"):
         content = path.read_bytes()
         if path.suffix == ".gz":
             content = gzip.decompress(content)
@@ -124,8 +116,6 @@ def _idx_array(path: Path) -> np.ndarray:
         if zero or kind != _IDX_BYTES or len(content) != 4 + 4 * dimensions + int(np.prod(shape)):
             raise ValueError("its header and its length do not agree")
         return np.frombuffer(content, np.uint8, offset=4 + 4 * dimensions).reshape(shape)
-    except (OSError, EOFError, ValueError, IndexError) as error:
-        raise DataError(f"{path} cannot be read as an idx file of bytes ({error}); fetch it anew.") from None
 
 
 def read_usps(path: Path, split: str) -> LabelledArray:
@@ -135,8 +125,7 @@ def read_usps(path: Path, split: str) -> LabelledArray:
 
 
 def _usps_arrays(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    try:
-        check_plain_file(path)
+    with reading(path, "USPS in LIBSVM's form"):
         lines = bz2.decompress(path.read_bytes()).decode().splitlines()
         labels = np.array([int(line.split(maxsplit=1)[0]) for line in lines]) - 1
         values = np.full((len(lines), 256), -1.0)
@@ -144,8 +133,6 @@ def _usps_arrays(path: Path) -> tuple[np.ndarray, np.ndarray]:
             for pair in line.split()[1:]:
                 place, value = pair.split(":")
                 values[row, int(place) - 1] = float(value)
-    except (OSError, ValueError, IndexError, EOFError) as error:
-        raise DataError(f"{path} cannot be read as USPS in LIBSVM's form ({error}); fetch it anew.") from None
     images = np.rint((values + 1) * 127.5).clip(0, 255).astype(np.uint8).reshape(-1, 16, 16)
     return images, labels.astype(np.int64)
 
@@ -155,13 +142,9 @@ def read_svhn(path: Path, split: str) -> LabelledArray:
     from scipy.io import loadmat  # type: ignore[import-untyped]
 
     def arrays(*names: str) -> list[np.ndarray]:
-        try:
-            check_plain_file(path)
+        with reading(path, "SVHN's .mat"):
             found = loadmat(path, variable_names=list(names))
             return [found[name] for name in names]
-        # scipy raises whatever its parser stumbles over.
-        except Exception as error:
-            raise DataError(f"{path} cannot be read as SVHN's .mat ({error}); fetch it anew.") from None
 
     labels = arrays("y")[0].astype(np.int64).reshape(-1) % 10
     read: Callable[[], np.ndarray] = lambda: np.ascontiguousarray(arrays("X")[0].transpose(3, 0, 1, 2))  # noqa: E731
@@ -177,4 +160,6 @@ def read_cifar_batch(path: Path, split: str) -> LabelledArray:
             f"{path} is not a batch of CIFAR-10: it must hold data of shape (n, 3072) and a list of labels."
         )
     images = np.ascontiguousarray(data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
-    return LabelledArray(ArrayImages(path, len(images), lambda: images), np.array(labels, dtype=np.int64), split)
+    with reading(path, "a batch of CIFAR-10"):
+        numbers = np.array(labels, dtype=np.int64)
+    return LabelledArray(ArrayImages(path, len(images), lambda: images), numbers, split)

@@ -11,7 +11,7 @@ import numpy as np
 from homefold.data.array_files import LabelledArray, index_arrays, read_cifar_batch, read_npz
 from homefold.data.dataset import DomainDataset
 from homefold.data.index import ImageIndex
-from homefold.data.paths import check_plain_file
+from homefold.data.paths import reading
 from homefold.data.registry import DatasetEntry, LoadRequest, load_by_index, register_dataset
 from homefold.data.sources import ArrayImage, ArrayImages
 from homefold.errors import DataError
@@ -156,11 +156,8 @@ def _corrupted(root: Path, domain: str) -> list[LabelledArray]:
 
 
 def _mapped(path: Path) -> np.ndarray:
-    try:
-        check_plain_file(path)
+    with reading(path, "an .npy"):
         array = np.load(path, mmap_mode="c", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{path} cannot be read as .npy ({error}); fetch it anew.") from None
     if array.dtype.kind not in "iu":
         raise DataError(f"{path} must hold integers; it holds {array.dtype}.")
     return array

@@ -17,7 +17,7 @@ from homefold.data.images import IMAGE_EXTENSIONS, MAX_MEGAPIXELS, Resize, is_im
 from homefold.data.index import ImageIndex
 from homefold.data.loading import decode_index
 from homefold.data.names import written
-from homefold.data.paths import given_path, special_kind
+from homefold.data.paths import given_path, special_kind, walking
 from homefold.data.sources import FileImage
 from homefold.errors import DataError
 from homefold.runtime.progress import ProgressReporter, SilentReporter
@@ -195,21 +195,16 @@ def _read_tree(root: Path) -> DomainTree:
 def _list(folder: Path, tree: DomainTree | None) -> tuple[list[Path], list[Path]]:
     """Sorted subfolders and images of a folder, without hidden ones; other files are counted in `tree`."""
     folders, images, ignored = [], [], 0
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                path = folder / entry.name
-                if os.path.isdir(path) if entry.is_symlink() else entry.is_dir():
-                    if not entry.name.startswith(".") and entry.name not in _ARCHIVERS_FOLDERS:
-                        folders.append(path)
-                elif _is_image(path):
-                    images.append(path)
-                else:
-                    ignored += 1
-    except PermissionError:
-        raise DataError(
-            f"The folder {folder} may not be read; make it readable (chmod u+rx) or move it away."
-        ) from None
+    with walking(folder), os.scandir(folder) as entries:
+        for entry in entries:
+            path = folder / entry.name
+            if os.path.isdir(path) if entry.is_symlink() else entry.is_dir():
+                if not entry.name.startswith(".") and entry.name not in _ARCHIVERS_FOLDERS:
+                    folders.append(path)
+            elif _is_image(path):
+                images.append(path)
+            else:
+                ignored += 1
     if tree is not None:
         tree.ignored += ignored
     return sorted(folders), sorted(images)
@@ -227,7 +222,8 @@ def _images_below(folder: Path, tree: DomainTree | None = None) -> list[Path]:
     waiting = [folder]
     while waiting:
         current = waiting.pop()
-        status = current.stat()
+        with walking(current):
+            status = current.stat()
         if (status.st_dev, status.st_ino) in seen:
             continue
         seen.add((status.st_dev, status.st_ino))

@@ -53,6 +53,7 @@ _UPRIGHT = {
 }
 # What newer and older versions call the file that holds their decoders.
 _TORCHVISIONS_LIBRARIES = ("image_stable", "image")
+_LARGEST_JPEG_BYTES = 1 << 28
 _END_OF_JPEG = b"\xff\xd9"
 _lifting_pillows_limit = threading.Lock()
 _pillow_alone = threading.Event()
@@ -184,7 +185,7 @@ def _decode(
         ) from None
     # On a damaged file Pillow raises whatever its parsers stumble over: OSError, SyntaxError, struct.error.
     except Exception as error:
-        raise BadImageError(name, f"is damaged ({error})") from None
+        raise BadImageError(name, f"is damaged ({str(error) or type(error).__name__})") from None
 
 
 def _open_image(file: BinaryIO) -> Image.Image:
@@ -247,8 +248,8 @@ def _without_the_lock(image: Image.Image, file: BinaryIO) -> Image.Image | None:
     if image.format != "JPEG" or image.mode != "RGB" or _pillow_alone.is_set():
         return None
     file.seek(0)
-    content = file.read()
-    # What was cut off is left to Pillow, which says so.
+    content = file.read(_LARGEST_JPEG_BYTES)
+    # What was cut off is left to Pillow, which says so; and so is what no image can be.
     if not content.endswith(_END_OF_JPEG):
         return None
     decode = _jpeg_decoder()

@@ -12,7 +12,7 @@ import numpy as np
 from homefold.data.archives import archive_images, is_archive, is_compressed_tar
 from homefold.data.images import is_image_name
 from homefold.data.index import ImageIndex
-from homefold.data.paths import special_kind
+from homefold.data.paths import special_kind, walking
 from homefold.data.sources import FileImage, ImageSource
 from homefold.errors import DataError
 
@@ -181,7 +181,8 @@ def _walk(root: Path) -> tuple[list[_Found], list[Path], list[Path]]:
     loose, archives, compressed = [], [], []
     seen: set[tuple[int, int]] = set()
     for folder, folders, files in os.walk(root, followlinks=True, onerror=_refuse_unreadable):
-        status = os.stat(folder)
+        with walking(folder):
+            status = os.stat(folder)
         if (status.st_dev, status.st_ino) in seen:
             folders.clear()
             continue
@@ -203,11 +204,8 @@ def _walk(root: Path) -> tuple[list[_Found], list[Path], list[Path]]:
 
 
 def _refuse_unreadable(error: OSError) -> None:
-    """A folder that is passed over unread would be missing images."""
-    raise DataError(
-        f"The folder {error.filename} may not be read ({error.strerror or error}); make it readable (chmod u+rx) or "
-        "move it away."
-    )
+    with walking(error.filename):
+        raise error
 
 
 def _in_archive(path: Path, above: tuple[str, ...]) -> Iterator[_Found]:

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from homefold.data.archives import archive_texts
 from homefold.data.index import ImageIndex
 from homefold.data.layout import Layout, find_images_of
-from homefold.data.paths import check_plain_file
+from homefold.data.paths import reading
 from homefold.data.registry import DatasetEntry, LoadRequest, load_by_index, register_dataset
 from homefold.data.sources import ArchiveImage
 from homefold.errors import DataError
@@ -84,11 +84,8 @@ def _lists_of(folder: Path, domain: str) -> dict[str, _SplitList]:
         name = _list_name(domain, kind)
         path = next((path for place in _LIST_FOLDERS for path in sorted(folder.glob(f"{place}/{name}"))), None)
         if path is not None:
-            try:
-                check_plain_file(path)
+            with reading(path, "a list of images"):
                 lists[kind] = _SplitList(str(path), path.read_bytes())
-            except OSError as error:
-                raise DataError(f"{path} cannot be read ({error.strerror or error}); make it readable.") from None
     return lists
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from homefold.errors import DataError
 
-__all__ = ["check_plain_file", "given_path", "special_kind"]
+__all__ = ["given_path", "reading", "special_kind", "walking"]
 
 _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
@@ -41,7 +44,37 @@ def special_kind(path: str | os.PathLike[str]) -> str:
     return _KINDS.get(stat.S_IFMT(mode), "a device")
 
 
-def check_plain_file(path: str | os.PathLike[str]) -> None:
-    """Raise an `OSError` in place of waiting for a pipe or the like."""
-    if kind := special_kind(path):
-        raise OSError(f"it is {kind}, not a file")
+@contextmanager
+def reading(path: Path, kind: str, advice: str = "fetch it anew") -> Iterator[None]:
+    """Inside, whatever a parser stumbles over in a damaged file becomes a sentence; a pipe is not waited for.
+
+    Args:
+        path: the file that is read.
+        kind: what it should be, such as `"a zip"`.
+        advice: what to do about a damaged one.
+    """
+    if special := special_kind(path):
+        raise DataError(f"{path} is {special}, not a file; save what comes from it as {kind} and give that.")
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:
+        # The other system error, EINVAL, comes of a table that leads to a place before the file.
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            reason = error.strerror or error
+            raise DataError(f"{path} cannot be read ({reason}); check that it is there and readable.") from None
+        reason = str(error) or type(error).__name__
+        raise DataError(f"{path} cannot be read as {kind} ({reason}); {advice}.") from None
+
+
+@contextmanager
+def walking(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Inside, a folder that cannot be listed becomes a sentence: passed over unread, its images would be missing."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise DataError(
+            f"The folder {folder!s} may not be read ({reason}); make it readable (chmod u+rx) or move it away."
+        ) from None

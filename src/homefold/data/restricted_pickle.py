@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from homefold.data.paths import check_plain_file
-from homefold.errors import DataError
+from homefold.data.paths import reading
 
 __all__ = ["read_array_pickle"]
 
@@ -47,15 +46,9 @@ def read_array_pickle(path: Path) -> dict[str, Any]:
     Args:
         path: the file.
     """
-    try:
-        check_plain_file(path)
+    with reading(path, "a file of CIFAR-10"):
         with path.open("rb") as file:
             content = _ArraysOnly(file, encoding="bytes").load()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror or error}).") from None
-    # A damaged pickle raises whatever its opcodes stumble over.
-    except Exception as error:
-        raise DataError(f"{path} is not a file of CIFAR-10 ({error}); fetch it anew.") from None
-    if not isinstance(content, dict):
-        raise DataError(f"{path} is not a file of CIFAR-10: it holds a {type(content).__name__}, not a dict.")
-    return {key.decode() if isinstance(key, bytes) else str(key): value for key, value in content.items()}
+        if not isinstance(content, dict):
+            raise TypeError(f"it holds a {type(content).__name__}, not a dict")
+        return {key.decode() if isinstance(key, bytes) else str(key): value for key, value in content.items()}

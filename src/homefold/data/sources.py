@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol, overload
 import numpy as np
 
 from homefold.data.images import BadImageError, Resize, decode_image, resize_images
-from homefold.data.paths import check_plain_file
+from homefold.data.paths import special_kind
 from homefold.errors import DataError
 
 __all__ = ["ArchiveImage", "ArrayImage", "ArrayImages", "FileImage", "ImageSource", "Stamp", "file_stamp"]
@@ -93,8 +93,9 @@ class FileImage:
 
     def digest(self) -> str:
         """As in `ImageSource`."""
+        if special_kind(self.file):
+            return ""
         try:
-            check_plain_file(self.file)
             with self.file.open("rb") as file:
                 return hashlib.file_digest(file, _hasher).hexdigest()
         except OSError:

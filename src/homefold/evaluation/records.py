@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from dataclasses import asdict, dataclass, field
@@ -10,6 +11,7 @@ from typing import Any, Literal
 
 from homefold.errors import DataError
 from homefold.evaluation.record_lines import is_number, misfit, not_a_record, read_record_lines
+from homefold.store.files import naming
 from homefold.store.locking import locked
 
 __all__ = [
@@ -93,13 +95,13 @@ def append_record(path: Path | str, record: RunRecord) -> None:
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        with locked(descriptor):
+        with locked(descriptor), naming(path):
             end = _end_of_whole_lines(descriptor)
             os.ftruncate(descriptor, end)
             written = os.write(descriptor, line)
             if written < len(line):
                 os.ftruncate(descriptor, end)
-                raise OSError(28, "No space left on device", str(path))
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(descriptor)
     finally:
         os.close(descriptor)

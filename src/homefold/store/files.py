@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import hashlib
 import json
@@ -25,6 +26,7 @@ from homefold.errors import ModelFileError
 __all__ = [
     "atomic_directory",
     "is_temporary",
+    "naming",
     "plain_json",
     "read_json",
     "read_state",
@@ -39,6 +41,26 @@ __all__ = [
 # Process numbers mean nothing on another machine that shares the disk.
 _HOST = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
 _TEMPORARY = re.compile(r"\..+\.\d+\.[0-9a-f]{8}-[0-9a-f]{8}\.tmp")
+
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})
+
+
+@contextmanager
+def naming(path: Path | str, temporary: Path | None = None) -> Iterator[None]:
+    """Let an error for want of room inside the block name `path`: the system names no file that is open already.
+
+    Args:
+        path: that a person knows.
+        temporary: what is written in its place meanwhile.
+    """
+    try:
+        yield
+    except OSError as error:
+        unnamed = error.filename is None and error.errno in _NO_ROOM
+        if unnamed or (temporary is not None and error.filename == str(temporary)):
+            error.filename = str(path)
+        raise
 
 
 def _sync(path: Path) -> None:
@@ -107,10 +129,11 @@ def write_atomically(path: Path | str) -> Iterator[Path]:
     recover(path)
     temporary = _beside(path, "tmp")
     try:
-        yield temporary
-        _sync(temporary)
-        os.replace(temporary, path)
-        _sync(path.parent)
+        with naming(path, temporary):
+            yield temporary
+            _sync(temporary)
+            os.replace(temporary, path)
+            _sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -209,7 +232,8 @@ def write_tensors(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[s
 
     The library's own writer makes files that only their owner can read, and hides the system's error.
     """
-    path.write_bytes(save({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, metadata))
+    with naming(path):
+        path.write_bytes(save({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, metadata))
 
 
 def write_state(path: Path | str, state: Any) -> None:
