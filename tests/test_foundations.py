@@ -177,7 +177,7 @@ import numpy as np, torch
 from pathlib import Path
 from homefold.evaluation import RunRecord, append_record
 from homefold.evaluation.artifacts import write_artifact
-from homefold.files import write_json, write_state, write_tensors
+from homefold.store.files import write_json, write_state, write_tensors
 
 out, text = Path(sys.argv[1]), "x" * 50_000
 record = RunRecord("d", "t", "m", 0.5, 1, 0, "p", "s", {}, "h", {}, facts={"note": text})

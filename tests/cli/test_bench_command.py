@@ -10,12 +10,14 @@ import subprocess
 import sys
 from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scene import Homefold
 
 from homefold.cli.bench_board import BenchBoard
 from homefold.config import HomefoldConfig
+from homefold.evaluation.execution import Executor
 from homefold.evaluation.records import read_records
 from homefold.evaluation.suites import SUITES
 from homefold.methods import registry
@@ -119,6 +121,28 @@ def test_a_killed_bench_goes_on_without_losing_or_repeating_a_finished_run(homef
     assert len(runs) == len(set(runs)) == 6
     assert runs[: len(finished)] == finished
     assert sorted(path.stem for path in (out / "artifacts").glob("*.npz")) == sorted(runs)
+
+
+@pytest.mark.parametrize(
+    ("finished", "advice"),
+    [(0, "Nothing was finished yet: the same command starts from the beginning."),
+     (1, "Start the same command again to go on.")],
+)  # fmt: skip
+def test_a_stopped_bench_promises_to_go_on_where_there_is_something_to_go_on_with(
+    homefold: Homefold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finished: int, advice: str
+) -> None:
+    original, left = Executor._do, [finished]
+
+    def stop(*arguments: Any) -> Any:
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        return original(*arguments)
+
+    monkeypatch.setattr(Executor, "_do", stop)
+    ended = homefold(*bench(tmp_path / "runs", "--methods", "nearest", "--targets", "street", "scan"))
+    assert ended.code == 130
+    assert ended.err.endswith(f"\nStopped. {advice}\n")
 
 
 def test_a_suite_that_does_not_exist_is_a_usage_error(homefold: Homefold, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from scene import QUICK, Homefold
 import homefold as package
 from homefold.cli import app, bench, data, demo, evaluate, fit, info, methods, predict
 from homefold.cli.commands import Command
+from homefold.cli.ending import when_stopped
 from homefold.cli.parsing import parse
 from homefold.config import HomefoldConfig, replace_settings
 from homefold.errors import DataError
@@ -195,6 +196,8 @@ def test_the_environment_can_ask_for_tracebacks(homefold: Homefold, monkeypatch:
     [
         (PermissionError(errno.EACCES, "Permission denied", "a.txt"), "a.txt: Permission denied."),
         (OSError(errno.ENOSPC, "No space left on device", "b/c"), "the disk is full: could not write b/c."),
+        (OSError(errno.EDQUOT, "Disk quota exceeded", "b/c"), "the disk is full: could not write b/c."),
+        (OSError(errno.EFBIG, "File too large", "b/c"), "b/c would be larger than files may be here; raise"),
         (MemoryError("40 GB"), "there is not enough memory (40 GB)."),
     ],
 )
@@ -245,26 +248,42 @@ def test_a_defect_of_ours_is_not_dressed_up(homefold: Homefold, monkeypatch: pyt
         homefold("info", "x")
 
 
-def test_ctrl_c_says_how_to_go_on_after_a_fit_only(homefold: Homefold, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_promises_nothing_of_its_own_and_passes_on_what_the_command_says(
+    homefold: Homefold, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pretend(monkeypatch, "fit", KeyboardInterrupt())
-    pretend(monkeypatch, "info", KeyboardInterrupt())
     ended = homefold("fit", "x")
-    assert (ended.code, ended.err) == (130, "\nStopped. Start the same command again to go on.\n")
-    ended = homefold("info", "x")
     assert (ended.code, ended.err) == (130, "\nStopped.\n")
+    stop = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt), when_stopped(lambda: "Have some tea."):
+        raise stop
+    pretend(monkeypatch, "fit", stop)
+    ended = homefold("fit", "x")
+    assert (ended.code, ended.err) == (130, "\nStopped. Have some tea.\n")
 
 
-def test_sigterm_ends_a_fit_like_ctrl_c(homefold: Homefold, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sigterm_ends_a_command_like_ctrl_c(homefold: Homefold, monkeypatch: pytest.MonkeyPatch) -> None:
     class Killed(Command):
         def run(self, arguments: Any) -> int:
-            os.kill(os.getpid(), signal.SIGTERM)
+            with when_stopped(lambda: "Have some tea."):
+                os.kill(os.getpid(), signal.SIGTERM)
             raise AssertionError("the signal did nothing")
 
     monkeypatch.setitem(app.COMMANDS, "fit", Killed("is killed", "nowhere"))
     before = signal.getsignal(signal.SIGTERM)
     ended = homefold("fit", "x")
-    assert (ended.code, ended.err) == (143, "\nStopped. Start the same command again to go on.\n")
+    assert (ended.code, ended.err) == (143, "\nStopped. Have some tea.\n")
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.parametrize("arguments", [["--version"], ["methods"], ["data", "list", "--json"]])
+def test_results_that_have_no_room_are_named(arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "homefold", *arguments]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    sentence = "error: the disk is full: could not write standard output. Free some space and try again.\n"
+    assert (done.returncode, done.stderr) == (1, sentence)
 
 
 def test_python_dash_m_runs_the_command() -> None:

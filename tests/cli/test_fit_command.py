@@ -320,6 +320,7 @@ def test_a_disk_that_fills_while_saving_leaves_the_old_model_and_the_checkpoint(
     assert (ended.code, ended.out) == (1, "")
     assert ended.error.startswith(f"{model} could not be written (")
     assert "No space left on device" in ended.error
+    assert ended.error.endswith("Start the same command again to go on.")
     assert content(model) == before
     assert sorted(path.name for path in model.parent.iterdir()) == ["model", "model.unfinished"]
 
@@ -339,6 +340,7 @@ def test_a_disk_that_fills_during_training_is_a_sentence(
     ended = homefold("fit", shared_photos, "--out", tmp_path / "m", *QUICK)
     assert ended.code == 1
     assert ended.error.startswith(f"{tmp_path / 'm.unfinished'} could not be written (No space left")
+    assert ended.error.endswith("No checkpoint was written yet: the same command starts from the beginning.")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -422,7 +424,10 @@ def test_a_fit_that_stopped_before_its_first_checkpoint_leaves_nothing_in_the_wa
 
     with monkeypatch.context() as patch:
         patch.setattr("homefold.model.train_features", stop)
-        assert homefold("fit", shared_photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK).code == 130
+        ended = homefold("fit", shared_photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK)
+    assert ended.code == 130
+    advice = "No checkpoint was written yet: the same command starts from the beginning."
+    assert ended.err.endswith(f"\nStopped. {advice}\n")
     assert list(tmp_path.iterdir()) == []
     # One that was killed could not clean up after itself.
     killed = tmp_path / "m.unfinished"

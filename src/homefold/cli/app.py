@@ -62,10 +62,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return code
     except SystemExit as end:  # tyro's way to end after --help and after a usage error
         return end.code if isinstance(end.code, int) else SUCCESS
-    except KeyboardInterrupt:
-        return _stopped(arguments, INTERRUPTED)
-    except Terminated:
-        return _stopped(arguments, TERMINATED)
+    except KeyboardInterrupt as stop:
+        return _stopped(stop, INTERRUPTED)
+    except Terminated as stop:
+        return _stopped(stop, TERMINATED)
     except BrokenPipeError:
         _abandon_stdout()
         return PIPE_CLOSED
@@ -88,9 +88,9 @@ def _run(arguments: list[str]) -> int:
     return run_command("homefold", COMMANDS, arguments, about=_ABOUT, end=_END)
 
 
-def _stopped(arguments: list[str], code: int) -> int:
-    advice = " Start the same command again to go on." if {"fit", "bench"} & set(arguments[:2]) else ""
-    print(f"\nStopped.{advice}", file=sys.stderr)
+def _stopped(stop: BaseException, code: int) -> int:
+    advice = getattr(stop, "__notes__", [])
+    print("\n" + " ".join(["Stopped.", *advice]), file=sys.stderr)
     return code
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from homefold.cli.bench_board import BenchBoard, show_seconds
+from homefold.cli.ending import when_stopped
 from homefold.cli.output import fact_table, note, print_json, result_console, result_table, show_share
 from homefold.cli.parsing import DebugFlag, DeviceFlag, JsonFlag, Names, PluginFlag, Switch, flatten, parse
 from homefold.data.names import written
@@ -148,13 +149,21 @@ def run(arguments: Sequence[str]) -> int:
         _show_plan(command, summary)
         return 0
     note(_plan_text(summary))
-    with BenchBoard(plan.remaining, options.jobs) as board:
+    with BenchBoard(plan.remaining, options.jobs) as board, when_stopped(lambda: _advice(command.out)):
         records = run_bench(options, plan=plan, planner=planner, reporter=board, on_run=board.on_run)
     if command.json:
         print_json({"plan": summary, "records": [asdict(record) for record in records]})
     else:
         _print_table(command, records)
     return 1 if any(record.status == "failed" for record in records) else 0
+
+
+def _advice(out: Path) -> str:
+    """What to do when the benchmark stopped now."""
+    kept = ("records.jsonl", "stages/*/*.safetensors")
+    if any(file.stat().st_size for pattern in kept for file in out.glob(pattern)):
+        return "Start the same command again to go on."
+    return "Nothing was finished yet: the same command starts from the beginning."
 
 
 @contextmanager

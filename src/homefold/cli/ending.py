@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import signal
+import stat
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from homefold.errors import HomefoldError
 
-__all__ = ["Terminated", "explain", "sigterm_raises"]
+__all__ = ["Terminated", "explain", "sigterm_raises", "when_stopped"]
 
+_DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 # How torch and the C++ library say it, in a RuntimeError.
 _NO_MEMORY = (
     "can't allocate memory",
@@ -46,6 +49,16 @@ def sigterm_raises() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+@contextmanager
+def when_stopped(advise: Callable[[], str]) -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM inside the block carry a sentence of advice, which depends on what was done by then."""
+    try:
+        yield
+    except (KeyboardInterrupt, Terminated) as stop:
+        stop.add_note(advise())
+        raise
+
+
 def explain(error: Exception) -> str | None:
     """The sentence for an error that a person can do something about; None for one that is a defect of ours."""
     if isinstance(error, HomefoldError):
@@ -72,10 +85,23 @@ def _lacking_memory(error: Exception) -> str | None:
 def _explain_os_error(error: OSError) -> str:
     names = " → ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
     reason = (error.strerror or str(error)).rstrip(".")
-    if error.errno == errno.ENOSPC:
-        where = f" {names}" if names else ""
-        return f"the disk is full: could not write{where}. Free some space and try again."
+    if error.errno in _DISK_FULL:
+        return f"the disk is full: could not write {names or _unnamed()}. Free some space and try again."
+    if error.errno == errno.EFBIG:
+        return (
+            f"{names or _unnamed()} would be larger than files may be here; raise that limit (ulimit -f), or choose "
+            f"another disk."
+        )
     return f"{names}: {reason}." if names else f"{reason}."
+
+
+def _unnamed() -> str:
+    """What could not be written where the error does not say: files of ours are named, so it is where results go."""
+    try:
+        kind = os.fstat(sys.stdout.fileno()).st_mode
+    except (OSError, ValueError):
+        return "a file"
+    return "a file" if sys.stdout.isatty() or stat.S_ISFIFO(kind) else "standard output"
 
 
 def _is_device_out_of_memory(error: Exception) -> bool:

@@ -16,6 +16,7 @@ import torch
 import tyro
 
 from homefold.cli.domains import domain_names, require_domains
+from homefold.cli.ending import when_stopped
 from homefold.cli.info import size_on_disk
 from homefold.cli.output import fact_table, note, print_json, result_console, show_bytes, show_share
 from homefold.cli.parsing import (
@@ -101,14 +102,14 @@ def _fit_and_save(options: FitOptions, device: torch.device) -> int:
     build_backbone(config.features.backbone, config.features.weights)
     on_epoch = None if options.tensorboard is None else _tensorboard_writer(options.tensorboard, config.features.epochs)
     began = time.monotonic()
-    with UnfinishedFit(options.out, config) as unfinished:
+    with UnfinishedFit(options.out, config) as unfinished, when_stopped(unfinished.advice):
         wait_for_all()
         if unfinished.has_checkpoint:
             note(f"Going on with the unfinished fit in {unfinished.folder}.")
         dataset = _load(options, config, sources, reporter)
-        with _writing_to(unfinished.folder):
+        with _writing_to(unfinished.folder, unfinished.advice):
             model.fit(dataset, work_dir=unfinished.folder, on_epoch=on_epoch)
-        with _writing_to(options.out):
+        with _writing_to(options.out, unfinished.advice):
             model.save(options.out)
         unfinished.remove()
     summary = _summary(options, model, holdout, time.monotonic() - began)
@@ -195,7 +196,7 @@ def _load(
 
 
 @contextmanager
-def _writing_to(path: Path) -> Iterator[None]:
+def _writing_to(path: Path, advise: Callable[[], str]) -> Iterator[None]:
     """A full disk, or any other reason not to write, becomes a sentence about `path`."""
     try:
         yield
@@ -204,8 +205,7 @@ def _writing_to(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise ModelFileError(
-            f"{path} could not be written ({reason}); what was there before is unchanged. Once that is put right, "
-            f"start the same command again: it goes on from its last checkpoint."
+            f"{path} could not be written ({reason}); what was there before is unchanged. Put that right. {advise()}"
         ) from error
 
 

@@ -36,6 +36,12 @@ class UnfinishedFit:
         """Whether there is something to go on with."""
         return self._work.has_checkpoint
 
+    def advice(self) -> str:
+        """What to do when the fit stopped now."""
+        if self.has_checkpoint:
+            return "Start the same command again to go on."
+        return "No checkpoint was written yet: the same command starts from the beginning."
+
     def __enter__(self) -> UnfinishedFit:
         self._make()
         with ExitStack() as stack:
