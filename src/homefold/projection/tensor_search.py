@@ -60,10 +60,9 @@ def _move(config: ProjectionConfig, state: State, gradient: torch.Tensor) -> Sta
 
 def _watch(config: ProjectionConfig, state: State, loss: torch.Tensor, after: torch.Tensor) -> State:
     """What the stopping rule remembers once the step measured `loss` and went to `after`; see `stopping`."""
-    step = state["count"]
     if config.stop == "fixed":
         return {}
-    half = config.window // 2
+    step, half = state["count"], config.window // 2
     losses = torch.cat([state["losses"][1:], loss[None]])
     latents = torch.cat([state["latents"][1:], after[None]])
     total = losses[0]
@@ -139,7 +138,7 @@ class TensorSearch:
         if config.stop == "elbow":
             self.state |= {name: zeros(rows) for name in ("best", "newer", "older")}
             self.state |= {"chosen": zeros(rows, latent_dim), "taken": zeros(rows).long()}
-            self.state |= {"losses": zeros(config.window, rows)}
+            self.state["losses"] = zeros(config.window, rows)
             self.state["latents"] = zeros(config.window // 2 + 2, rows, latent_dim)
         self.lock = Lock()
         """For whoever shares a search among threads."""
