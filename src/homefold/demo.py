@@ -12,20 +12,24 @@ import torch
 
 from homefold.config import HomefoldConfig, config_to_dict, preset_config
 from homefold.data.dataset import DomainDataset
+from homefold.data.dataset_keys import DatasetKeys
 from homefold.data.digits_mini import load_digits_mini
 from homefold.data.splits import selection_split
 from homefold.errors import ConfigError
 from homefold.evaluation.records import RunRecord, append_record
 from homefold.features import extract_features
 from homefold.manifold import ManifoldConfig, fit_manifold
-from homefold.methods import DeepAll
+from homefold.methods import DeepAllMethod, TrainedMethod
 from homefold.model import Homefold
 from homefold.report.home_picture import draw_homecoming
+from homefold.runtime.device import resolve_device
 from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.runtime.provenance import hardware, versions
 from homefold.stages.feature_model import FeatureModel
+from homefold.stages.task import ImageSet, TaskKey, TrainingTask
 from homefold.store.files import write_json
 from homefold.store.model_folder import holds_model
+from homefold.store.stage_store import MemoryStages
 
 __all__ = ["run_demo"]
 
@@ -62,7 +66,7 @@ def run_demo(
     reporter.message(f"Source domains: {', '.join(source.domain_names)}; {target} stays unseen until the end.")
 
     reporter.message("1/2  Deep All, a plain classifier on the pooled sources, as the control")
-    deep_all = DeepAll(config, device=device, reporter=reporter).fit(source)
+    deep_all = _train_deep_all(config, source, resolve_device(device), reporter)
     reporter.message("2/2  homefold: features, manifold, classifier")
     model = Homefold(config, device=device, reporter=reporter).fit(source)
     model.save(out / "model")
@@ -71,7 +75,7 @@ def run_demo(
     features = extract_features(model.net, unseen.images, model.device)
     searched = torch.from_numpy(model.searched_features(unseen.images)).to(model.device)
     answers = {
-        "Deep All": deep_all.predict_proba(unseen.images).argmax(axis=1),
+        "Deep All": deep_all.answer(ImageSet(unseen.images)).predictions.indices,
         "f without projection": model.feature_model.predict(features, projected=False).indices,
         "1-NN": _nearest_neighbour(model, source).predict(searched).indices,
         "full method": model.feature_model.predict(searched, reporter=reporter).indices,
@@ -109,6 +113,16 @@ def run_demo(
     }
     write_json(out / "summary.json", summary)
     return summary
+
+
+def _train_deep_all(
+    config: HomefoldConfig, source: DomainDataset, device: torch.device, reporter: ProgressReporter
+) -> TrainedMethod:
+    """The control, with the same settings but for its loss."""
+    method = DeepAllMethod()
+    own = method.configure(method.starting(config), "small")
+    key = TaskKey(DatasetKeys(source).of_labelled(np.arange(len(source))), own)
+    return method.train(TrainingTask(key, source, device, MemoryStages(), reporter))
 
 
 def _require_own(out: Path) -> None:

@@ -1,7 +1,8 @@
-"""The estimator that strings the stages together: images of several source domains in, answers for unseen ones out."""
+"""The estimator for images: several source domains in, answers for unseen ones out."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,15 +15,13 @@ from torch import nn
 from homefold.config import HomefoldConfig, config_to_dict, preset_config, saved_config
 from homefold.data.arrays import dataset_from_arrays, images_from_array
 from homefold.data.dataset import DomainDataset
+from homefold.data.dataset_keys import DatasetKeys
 from homefold.data.decoding import one_ahead
 from homefold.data.folder import find_images, load_images
 from homefold.data.images import resize_images
-from homefold.data.names import written
 from homefold.data.registry import domain_names, load_dataset
-from homefold.data.splits import selection_split
 from homefold.errors import ConfigError, DataError, ModelFileError
-from homefold.features import FeatureNet, build_feature_net, train_features
-from homefold.features.extraction import extract_features, extract_views
+from homefold.features import FeatureNet
 from homefold.features.style_variation import require_style_layers
 from homefold.manifold import build_manifold
 from homefold.projection import Projection, ProjectionConfig
@@ -30,13 +29,18 @@ from homefold.runtime.device import deterministic_algorithms, resolve_device
 from homefold.runtime.processes import current_processes
 from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter
 from homefold.runtime.provenance import versions
-from homefold.stages.feature_model import FeatureModel, fit_feature_model
+from homefold.stages.encoder import NetEncoder, build_net, frozen
+from homefold.stages.feature_model import FeatureModel
+from homefold.stages.features import features_id
 from homefold.stages.predictions import Predictions
+from homefold.stages.task import ImageSet, TaskKey, TrainingTask
+from homefold.stages.train import train_stages
+from homefold.stages.trained_model import TrainedModel
 from homefold.store.files import plain_json
 from homefold.store.model_card import model_card
 from homefold.store.model_folder import read_model_folder, write_model_folder
-from homefold.store.work_folder import WorkFolder
-from homefold.style import StyleModel, fit_style, named_blocks, style_modules, styled_net
+from homefold.store.stage_store import MemoryStages, StageStore
+from homefold.style import StyleModel, named_blocks, style_modules, styled_net
 
 __all__ = ["Homefold", "ImageData"]
 
@@ -88,31 +92,31 @@ class Homefold:
             self.config = replace(self.config, features=replace(self.config.features, backbone=_CUSTOM, weights="none"))
         elif self.config.features.backbone == _CUSTOM:
             raise ConfigError("this configuration was made with a network of your own; pass it again as backbone=.")
-        self._net: FeatureNet | None = None
-        self._model: FeatureModel | None = None
-        self._style: StyleModel | None = None
-        self._styled: FeatureNet | None = None
-        self._domains: tuple[str, ...] = ()
-        self._reports: dict[str, Any] = {}
+        self._trained: TrainedModel | None = None
 
     @property
     def is_fitted(self) -> bool:
         """Whether it can predict."""
-        return self._model is not None
+        return self._trained is not None
+
+    @property
+    def trained(self) -> TrainedModel:
+        """All stages."""
+        if self._trained is None:
+            raise ConfigError("this model has not been fitted: call fit, or Homefold.load a saved one.")
+        return self._trained
 
     @property
     def net(self) -> FeatureNet:
         """f."""
-        if self._net is None:
-            raise ConfigError("this model has not been fitted: call fit, or Homefold.load a saved one.")
-        return self._net
+        net = self.trained.encoder.net
+        assert isinstance(net, FeatureNet)
+        return net
 
     @property
     def feature_model(self) -> FeatureModel:
         """Manifold, classifier and projection."""
-        if self._model is None:
-            raise ConfigError("this model has not been fitted: call fit, or Homefold.load a saved one.")
-        return self._model
+        return self.trained.feature_model
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -122,12 +126,12 @@ class Homefold:
     @property
     def source_domains(self) -> tuple[str, ...]:
         """What it was trained on."""
-        return self._domains
+        return self._trained.domains if self._trained is not None else ()
 
     @property
     def reports(self) -> dict[str, Any]:
         """What each stage measured on held-out source images."""
-        return self._reports
+        return self._trained.reports if self._trained is not None else {}
 
     def fit(
         self,
@@ -149,74 +153,38 @@ class Homefold:
             domains: for arrays: one domain an image.
             holdout: domains to leave out; training never sees them.
             skip_bad: leave out images that cannot be read instead of stopping.
-            work_dir: keep checkpoints there; a killed fit that is started again with the same arguments goes on from
-                them and gives the same model.
+            work_dir: keep trained stages and checkpoints there; a killed fit that is started again with the same
+                arguments goes on from them and gives the same model. The `stages` of a benchmark serve as well.
             on_epoch: called with the figures of each epoch of stage 1.
         """
-        self.config.require_consistent()
-        net = self._build_net(self._size, pretrained=True)
-        # All complain before any image is decoded.
-        require_style_layers(self.config.features, net.backbone)
-        self._name_style_blocks(net)
-        build_manifold(self.config.manifold, net.feature_dim)
+        config = self._checked_config()
         dataset = self._source_dataset(data, labels, domains, holdout, skip_bad)
-        train, held_out = selection_split(dataset, self.config.features.held_out, self.config.seed)
-        checkpoint = self._open_work_dir(work_dir, dataset) if work_dir is not None else None
-        config = self.config
+        task = TrainingTask(
+            key=TaskKey(
+                source=DatasetKeys(dataset).of_labelled(np.arange(len(dataset))),
+                config=config,
+                network=_network_key(self._custom_backbone),
+                deterministic=self.deterministic,
+            ),
+            source=dataset,
+            device=self.device,
+            stages=_stages_in(work_dir),
+            reporter=self.reporter,
+            network=self._custom_backbone,
+            on_epoch=on_epoch,
+        )
+        if work_dir is not None and task.stages.has_begun(features_id(task.key)):
+            self.reporter.message(f"Going on with what was trained before in {work_dir}.")
         with deterministic_algorithms(self.deterministic):
-            trained = train_features(
-                config.features,
-                net,
-                dataset,
-                train,
-                held_out,
-                seed=config.seed,
-                device=self.device,
-                checkpoint=checkpoint,
-                reporter=self.reporter,
-                on_epoch=on_epoch,
-            )
-            net = trained.net.requires_grad_(False)
-            model = self._fit_feature_model(net, dataset, train, held_out)
-            style = self._fit_style(net, dataset, train)
-        self._net, self._model, self._domains = net, model, dataset.domain_names
-        self._set_style(style)
-        self._reports = {
-            "images": {
-                "trained_on": len(train),
-                "held_out": len(held_out),
-                "skipped": [[written(text) for text in item] for item in dataset.skipped],
-            },
-            "features": trained.report.as_dict(),
-            "manifold": model.manifold.report.as_dict(),
-            "classifier": {"held_out_accuracy": model.classifier.held_out_accuracy},
-        }
+            self._trained = train_stages(task)
         return self
 
-    def _fit_feature_model(
-        self, net: FeatureNet, dataset: DomainDataset, train: np.ndarray, held_out: np.ndarray
-    ) -> FeatureModel:
-        """Stages 2 and 3 on the features of the source images."""
-        config = self.config
-        z = self._extract(net, dataset.images)
-        y = torch.from_numpy(dataset.labels)
-        return fit_feature_model(
-            z[train],
-            y[train],
-            z[held_out],
-            y[held_out],
-            class_names=dataset.class_names,
-            manifold_config=config.manifold,
-            classifier_config=config.classifier,
-            projection=config.projection,
-            normalise=config.normalise_features,
-            seed=config.seed,
-            device=self.device,
-            reporter=self.reporter,
-        )
-
-    def _name_style_blocks(self, net: FeatureNet) -> None:
-        """Let the settings name the blocks of this network after which styles are moved; refuse those it has not."""
+    def _checked_config(self) -> HomefoldConfig:
+        """The settings, the blocks of style by their names in this network; complains before any image is decoded."""
+        self.config.require_consistent()
+        net = self._build_net(pretrained=True)
+        require_style_layers(self.config.features, net.backbone)
+        build_manifold(self.config.manifold, net.feature_dim)
         style = named_blocks(self.config.style, net.backbone, self._size)
         if self.config.style.blocks and not style.blocks:
             self.reporter.message(
@@ -224,18 +192,7 @@ class Homefold:
                 "has others, name them by --style.blocks."
             )
         style_modules(net.backbone, style.blocks)
-        self.config = replace(self.config, style=style)
-
-    def _fit_style(self, net: FeatureNet, dataset: DomainDataset, train: np.ndarray) -> StyleModel | None:
-        """The source styles, where the settings ask for them."""
-        if not self.config.style.blocks:
-            return None
-        return fit_style(self.config.style, net, dataset.images, train, domains=dataset.domains, device=self.device)
-
-    def _set_style(self, style: StyleModel | None) -> None:
-        """Keep the source styles, and the network in which an image's style is brought to them."""
-        self._style = style
-        self._styled = None if style is None or self._net is None else styled_net(self._net, style)
+        return replace(self.config, style=style)
 
     def _source_dataset(
         self, data: ImageData, labels: Any, domains: Any, holdout: str | Sequence[str], skip_bad: bool
@@ -273,44 +230,12 @@ class Homefold:
         side = self.config.preprocessing.image_size
         return side, side
 
-    def _build_net(self, image_size: tuple[int, int], *, pretrained: bool) -> FeatureNet:
-        return build_feature_net(
-            self.config.features,
-            image_size,
-            normalisation=self.config.preprocessing.normalisation,
-            seed=self.config.seed,
-            pretrained=pretrained,
-            backbone=self._custom_backbone,
-        )
-
-    def _open_work_dir(self, work_dir: Path | str, dataset: DomainDataset) -> Path:
-        """The checkpoint file in `work_dir`, once it is certain that it belongs to this very fit."""
-        work = WorkFolder(work_dir)
-        if not current_processes().is_first:
-            return work.checkpoint
-        config = config_to_dict(self.config)
-        # Later stages are trained anew in seconds, so their settings may change between two attempts.
-        decisive = ("seed", "preprocessing", "features")
-        identity = {
-            **plain_json({name: config[name] for name in decisive}),
-            "data": dataset.fingerprint(),
-            "deterministic": self.deterministic,
-        }
-        found = work.identity()
-        if found is None:
-            work.begin(identity)
-            return work.checkpoint
-        differing = [key for key in identity if found.get(key) != identity[key]]
-        if differing:
-            raise ConfigError(
-                f"{work.folder} holds an unfinished fit with another {' and '.join(differing)}; give the same "
-                f"arguments to go on with it, or delete that folder to start anew."
-            )
-        return work.checkpoint
+    def _build_net(self, *, pretrained: bool) -> FeatureNet:
+        return build_net(self.config, self._size, pretrained=pretrained, backbone=self._custom_backbone)
 
     def features(self, data: ImageData) -> np.ndarray:
         """f's raw features `(n, d)` of images."""
-        parts = [self._extract(self.net, images) for images, _ in self._image_chunks(data)]
+        parts = [self.trained.encoder.of(images)[0] for images, _ in self._image_chunks(data)]
         return torch.cat(parts).cpu().numpy()
 
     def searched_features(
@@ -325,7 +250,7 @@ class Homefold:
             projection: other settings of the views than the model's own.
             styled: after styles were brought to the sources', where the model does so; False leaves them as they are.
         """
-        parts = [self._searched(images, projection, styled=styled) for images, _ in self._image_chunks(data)]
+        parts = [self.trained.encode(images, projection, styled=styled)[0] for images, _ in self._image_chunks(data)]
         return torch.cat(parts).cpu().numpy()
 
     def predict(
@@ -346,9 +271,8 @@ class Homefold:
         """
         parts = []
         for images, paths in self._image_chunks(data, skip_bad=skip_bad):
-            z = self._searched(images, projection, styled=projected)
-            part = self.feature_model.predict(z, projected=projected, config=projection)
-            parts.append(replace(part, paths=paths))
+            answer = self.trained.answer(images, projected=projected, projection=projection)
+            parts.append(replace(answer.predictions, paths=paths))
         return Predictions.concatenate(parts)
 
     def predict_proba(self, data: ImageData, *, projected: bool = True) -> np.ndarray:
@@ -358,7 +282,7 @@ class Homefold:
     def project(self, data: ImageData, *, projection: ProjectionConfig | None = None) -> Projection:
         """Where each image's feature comes home to on the source manifold."""
         parts = [
-            self.feature_model.project(self._searched(images, projection), projection)
+            self.feature_model.project(self.trained.encode(images, projection)[0], projection)
             for images, _ in self._image_chunks(data)
         ]
         return Projection.concatenate(parts).cpu()
@@ -384,7 +308,7 @@ class Homefold:
             )
         return float((self.predict(data, projected=projected).labels == truth).mean())
 
-    def _image_chunks(self, data: ImageData, *, skip_bad: bool = False) -> Iterator[tuple[np.ndarray, tuple[str, ...]]]:
+    def _image_chunks(self, data: ImageData, *, skip_bad: bool = False) -> Iterator[tuple[ImageSet, tuple[str, ...]]]:
         """Decoded images of the model's size with the files they came from, a bounded number at a time."""
         size, resize = self._size, self.config.preprocessing.resize
         if isinstance(data, DomainDataset):
@@ -401,35 +325,25 @@ class Homefold:
             # An accelerator computes while the processor decodes the next chunk.
             for decoded, kept, _ in one_ahead(decode, chunks, enabled=self.device.type != "cpu"):
                 if len(decoded):
-                    yield decoded, tuple(str(path) for path in kept)
+                    yield ImageSet(decoded), tuple(str(path) for path in kept)
             return
         for start in range(0, len(images), _DECODED_AT_ONCE):
-            yield resize_images(np.asarray(images[start : start + _DECODED_AT_ONCE]), size, resize), ()
-
-    def _extract(self, net: FeatureNet, images: np.ndarray) -> torch.Tensor:
-        return extract_features(net, images, self.device)
-
-    def _searched(
-        self, images: np.ndarray, projection: ProjectionConfig | None, *, styled: bool = True
-    ) -> torch.Tensor:
-        views = self.config.views(projection)
-        moved = styled and (projection or self.config.projection).styles
-        net = self._styled if moved and self._styled is not None else self.net
-        return extract_views(net, images, self.device, views)
+            part = np.asarray(images[start : start + _DECODED_AT_ONCE])
+            yield ImageSet(resize_images(part, size, resize)), ()
 
     def save(self, path: Path | str) -> None:
         """Write the model as one folder, atomically."""
         description = {
             "kind": "images",
-            "config": plain_json(config_to_dict(self.config)),
+            "config": plain_json(config_to_dict(self.trained.config)),
             "class_names": list(self.class_names),
             "source_domains": list(self.source_domains),
-            "reports": plain_json(self._reports),
+            "reports": plain_json(self.reports),
             "versions": versions(),
         }
         tensors = {"features": self.net.state_dict(), "home": self.feature_model.tensors()}
-        if self._style is not None:
-            tensors["style"] = self._style.state_dict()
+        if self.trained.style is not None:
+            tensors["style"] = self.trained.style.state_dict()
         write_model_folder(path, tensors, description, model_card(description))
 
     @classmethod
@@ -459,26 +373,33 @@ class Homefold:
             if config.features.backbone == _CUSTOM and backbone is None:
                 raise ConfigError(f"the model in {path} was fitted with a network of your own; pass it as backbone=.")
             model = cls(config, backbone=backbone, device=device, verbose=verbose, reporter=reporter)
-            net = model._build_net(model._size, pretrained=False)
+            net = model._build_net(pretrained=False)
             net.load_state_dict(tensors["features"])
-            model._net = net.to(model.device).to(memory_format=torch.channels_last).eval()
-            model._net.requires_grad_(False)
-            model._model = FeatureModel.from_tensors(
-                tensors["home"],
-                manifold_config=config.manifold,
-                classifier_config=config.classifier,
-                projection=config.projection,
-                normalise=config.normalise_features,
-                class_names=tuple(description["class_names"]),
-                seed=config.seed,
-                manifold_report=description["reports"]["manifold"],
-                device=model.device,
-            )
-            model._domains = tuple(description["source_domains"])
-            model._reports = description["reports"]
+            frozen(net, model.device)
+            style = styled = None
             if config.style.blocks:
                 style = StyleModel.from_tensors(tensors["style"], config.style)
-                model._set_style(style.to(model.device).eval().requires_grad_(False))
+                style = style.to(model.device).eval().requires_grad_(False)
+                styled = NetEncoder(styled_net(net, style), model.device)
+            model._trained = TrainedModel(
+                config=config,
+                encoder=NetEncoder(net, model.device),
+                feature_model=FeatureModel.from_tensors(
+                    tensors["home"],
+                    manifold_config=config.manifold,
+                    classifier_config=config.classifier,
+                    projection=config.projection,
+                    normalise=config.normalise_features,
+                    class_names=tuple(description["class_names"]),
+                    seed=config.seed,
+                    manifold_report=description["reports"]["manifold"],
+                    device=model.device,
+                ),
+                domains=tuple(description["source_domains"]),
+                reports=description["reports"],
+                style=style,
+                styled=styled,
+            )
         except (KeyError, TypeError, RuntimeError) as error:
             raise ModelFileError(f"the model in {path} cannot be rebuilt: {error}") from None
         return model
@@ -493,3 +414,21 @@ def _without(names: Sequence[str], left_out: Sequence[str], where: str) -> list[
     if not kept:
         raise DataError(f"no source domain of {where} is left: all of {', '.join(names)} are held out.")
     return kept
+
+
+def _stages_in(work_dir: Path | str | None) -> StageStore:
+    """Where the stages of a fit are kept; processes that train along with the first write nothing."""
+    if work_dir is not None and current_processes().is_first:
+        return StageStore(work_dir)
+    return MemoryStages(work_dir)
+
+
+def _network_key(backbone: nn.Module | None) -> str:
+    """Stands for a network of the user's own: its structure and the weights that it starts from."""
+    if backbone is None:
+        return ""
+    hasher = hashlib.sha256(repr(backbone).encode())
+    for name, value in backbone.state_dict().items():
+        hasher.update(name.encode())
+        hasher.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return hasher.hexdigest()[:24]

@@ -104,8 +104,6 @@ def _fit_and_save(options: FitOptions, device: torch.device) -> int:
     began = time.monotonic()
     with UnfinishedFit(options.out, config) as unfinished, when_stopped(unfinished.advice):
         wait_for_all()
-        if unfinished.has_checkpoint:
-            note(f"Going on with the unfinished fit in {unfinished.folder}.")
         dataset = _load(options, config, sources, reporter)
         with _writing_to(unfinished.folder, unfinished.advice):
             model.fit(dataset, work_dir=unfinished.folder, on_epoch=on_epoch)

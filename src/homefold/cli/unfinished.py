@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from homefold.config import HomefoldConfig, config_to_dict
-from homefold.errors import ConfigError
+from homefold.errors import ConfigError, ModelFileError
+from homefold.store.files import plain_json, read_json, write_json
 from homefold.store.locking import locked
-from homefold.store.work_folder import WorkFolder
+from homefold.store.stage_store import StageStore
 
 __all__ = ["UnfinishedFit"]
 
+_RECORD = "fit.json"
+_DECISIVE = ("seed", "preprocessing", "features")
+"""Later stages are trained anew in seconds, so their settings may change between two attempts."""
 _NAMED_AT_MOST = 5
 
 
@@ -29,12 +32,13 @@ class UnfinishedFit:
     def __init__(self, out: Path, config: HomefoldConfig) -> None:
         named = out if out.name not in ("", "..") else out.resolve()
         self.folder = named.with_name(f"{named.name}.unfinished")
-        self._work, self._config, self._held = WorkFolder(self.folder), config, ExitStack()
+        self._stages, self._record = StageStore(self.folder), self.folder / _RECORD
+        self._config, self._held = config, ExitStack()
 
     @property
     def has_checkpoint(self) -> bool:
         """Whether there is something to go on with."""
-        return self._work.has_checkpoint
+        return not self._stages.is_empty
 
     def advice(self) -> str:
         """What to do when the fit stopped now."""
@@ -57,8 +61,15 @@ class UnfinishedFit:
         self._held.close()
 
     def remove(self) -> None:
-        """Delete what the fit kept, if it is there."""
-        self._work.remove()
+        """Delete what the fit kept, and the folder if nothing else is in it."""
+        with suppress(OSError):
+            self._clear()
+            self.folder.rmdir()
+
+    def _clear(self) -> None:
+        # The record last: without it nobody could say whose the rest is.
+        self._stages.clear()
+        self._record.unlink(missing_ok=True)
 
     def _make(self) -> None:
         try:
@@ -83,20 +94,24 @@ class UnfinishedFit:
 
     def _require_ours(self) -> None:
         """Never delete, nor write into, what was not made by a fit."""
-        if not self._work.is_ours:
+        ours = self.folder.is_dir() and all(
+            item == self._record or self._stages.holds(item) for item in self.folder.iterdir()
+        )
+        if not ours:
             raise ConfigError(
                 f"{self.folder} is in the way: checkpoints would go there, and it was not made by a fit. Rename it, or "
                 f"choose another --out."
             )
 
     def _require_same_settings(self) -> None:
-        found = self._work.identity()
-        if found is None or not self.has_checkpoint:
-            self._work.clear()
+        """Refuse to go on with what other settings began; note these where there is nothing to go on with."""
+        now = plain_json({name: config_to_dict(self._config)[name] for name in _DECISIVE})
+        if not self.has_checkpoint:
+            self._clear()
+            write_json(self._record, now)
             return
-        now = json.loads(json.dumps(config_to_dict(self._config)))
-        # The record holds the settings that matter to what the checkpoint holds.
-        changed = [text for name in now if name in found for text in _differences(found[name], now[name], name)]
+        found = self._recorded()
+        changed = [text for name in now for text in _differences(found.get(name), now[name], name)]
         if changed:
             rest = f"; {len(changed) - _NAMED_AT_MOST} more" if len(changed) > _NAMED_AT_MOST else ""
             listed = "; ".join(changed[:_NAMED_AT_MOST]) + rest
@@ -104,6 +119,20 @@ class UnfinishedFit:
                 f"{self.folder} holds an unfinished fit with other settings ({listed}). "
                 f"Give the same settings to go on with it, or delete that folder to start anew."
             )
+
+    def _recorded(self) -> dict[str, Any]:
+        """The settings of the stages that are there."""
+        try:
+            found = read_json(self._record)
+        except ModelFileError:
+            found = None
+        if not isinstance(found, dict):
+            state = "damaged" if self._record.exists() else "missing"
+            raise ConfigError(
+                f"{self.folder} holds checkpoints of an unfinished fit, and {_RECORD} there, which says of which one, "
+                f"is {state}; delete {self.folder} to start anew."
+            )
+        return found
 
 
 def _differences(old: Any, new: Any, name: str) -> list[str]:

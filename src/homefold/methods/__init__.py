@@ -9,7 +9,7 @@ from homefold.methods.registry import (
     register_test_time_method,
     wrapped_by_default,
 )
-from homefold.methods.training.deep_all import DeepAll, DeepAllMethod, deep_all_config
+from homefold.methods.training.deep_all import DeepAllMethod, deep_all_config
 from homefold.methods.training.home import HomeMethod
 from homefold.methods.training.learner import (
     Batch,
@@ -26,7 +26,6 @@ __all__ = [
     "Answers",
     "Batch",
     "ClassifierNetwork",
-    "DeepAll",
     "DeepAllMethod",
     "HomeMethod",
     "ImageSet",

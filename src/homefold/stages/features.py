@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from dataclasses import asdict, replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -14,12 +13,11 @@ import torch
 from torch import nn
 
 from homefold.config import HomefoldConfig
-from homefold.data.splits import selection_split
-from homefold.features import FeatureConfig, FeatureNet, build_feature_net, train_features
+from homefold.features import FeatureConfig, FeatureNet, TrainedFeatures, train_features
 from homefold.features.backbones import build_backbone, find_weights, list_backbones
-from homefold.features.extraction import extract_views
 from homefold.features.style_variation import require_style_layers
 from homefold.features.views import WHOLE, View
+from homefold.stages.encoder import Encoder, build_net, frozen
 from homefold.stages.task import ImageSet, TaskKey, TrainingTask
 from homefold.store.stage_store import Stage, StageId, stage_id
 
@@ -29,7 +27,6 @@ __all__ = [
     "decisive_settings",
     "features_id",
     "fine_tuning_config",
-    "frozen",
     "require_stage_1",
     "train_feature_stage",
 ]
@@ -92,6 +89,8 @@ def features_id(key: TaskKey) -> StageId:
         preprocessing=asdict(config.preprocessing),
         features=decisive_settings(config.features),
         seed=config.seed,
+        **({"network": key.network} if key.network else {}),
+        **({"deterministic": True} if key.deterministic else {}),
     )
     if not key.adapt:
         return base
@@ -113,8 +112,8 @@ def fine_tuning_config(config: FeatureConfig) -> FeatureConfig:
     )
 
 
-class FeatureStage:
-    """A trained f and the features it gives, each computed once.
+class FeatureStage(Encoder):
+    """A trained f and the features it gives, each computed once and kept.
 
     Args:
         task: what it was trained on.
@@ -123,15 +122,16 @@ class FeatureStage:
     """
 
     def __init__(self, task: TrainingTask, stage: Stage, before: Stage | None = None) -> None:
+        super().__init__(task.device)
         self._task, self.stage = task, stage
         self.stages = (stage,) if before is None else (before, stage)
 
     @cached_property
     def net(self) -> nn.Module:
         """f, frozen, on the task's device."""
-        net = build_task_net(self._task.config, self._task.source.image_size, pretrained=False)
+        net = build_task_net(self._task, pretrained=False)
         net.load_state_dict(self.stage.state["net"])
-        return frozen(net, self._task.device)
+        return frozen(net, self.device)
 
     @property
     def report(self) -> dict[str, Any]:
@@ -149,48 +149,31 @@ class FeatureStage:
         return self._features("adapt", self._task.adapt.images)[0]
 
     def of(self, images: ImageSet, views: tuple[View, ...] = WHOLE) -> tuple[torch.Tensor, float]:
-        """Raw features `(n, d)` of images, and the seconds that they took when they were computed.
-
-        Args:
-            images: of any domain.
-            views: how each image is seen; the features are the mean of all views.
-        """
+        if not images.key:
+            return super().of(images, views)
         return self._features(f"images-{images.key}", images.pixels, views)
 
     def _features(self, name: str, pixels: np.ndarray, views: tuple[View, ...] = WHOLE) -> tuple[torch.Tensor, float]:
         def extract() -> dict[str, Any]:
-            began = time.perf_counter()
-            z = extract_views(self.net, pixels, self._task.device, views)
-            return {"features": z.cpu(), "seconds": time.perf_counter() - began}
+            z, seconds = self.extract(pixels, views)
+            return {"features": z.cpu(), "seconds": seconds}
 
         if views != WHOLE:
             mirrored = "-mirrored" if any(view.mirrored for view in views) else ""
             textures = sum(view.texture > 0 for view in views)
             name = f"{name}-{len(views) - textures}-views{mirrored}" + (f"-{textures}-textures" if textures else "")
         found = self._task.stages.derived(self.stage.folder, name, extract)
-        return found["features"].to(self._task.device), float(found["seconds"])
+        return found["features"].to(self.device), float(found["seconds"])
 
 
-def frozen(module: nn.Module, device: torch.device) -> nn.Module:
-    """`module` on `device`, laid out as in training, in eval mode and without gradients."""
-    placed: nn.Module = module.to(device).to(memory_format=torch.channels_last)
-    return placed.eval().requires_grad_(False)
-
-
-def build_task_net(config: HomefoldConfig, image_size: tuple[int, int], *, pretrained: bool) -> FeatureNet:
+def build_task_net(task: TrainingTask, *, pretrained: bool) -> FeatureNet:
     """f before training, or the shape of it for a trained state to be loaded into."""
-    return build_feature_net(
-        config.features,
-        image_size,
-        normalisation=config.preprocessing.normalisation,
-        seed=config.seed,
-        pretrained=pretrained,
-    )
+    return build_net(task.config, task.source.image_size, pretrained=pretrained, backbone=task.network)
 
 
 def train_feature_stage(task: TrainingTask) -> FeatureStage:
     """Stage 1 on the task's source, then on its images to adapt to, if any; found again if it was trained before."""
-    base_task = replace(task, key=replace(task.key, adapt=""), adapt=None)
+    base_task = task.without_adaptation()
     base = task.stages.get(features_id(base_task.key), lambda checkpoint: _train(base_task, checkpoint))
     if task.adapt is None:
         return FeatureStage(task, base)
@@ -198,12 +181,12 @@ def train_feature_stage(task: TrainingTask) -> FeatureStage:
     return FeatureStage(task, tuned, base)
 
 
-def _train(task: TrainingTask, checkpoint: Path) -> dict[str, Any]:
+def _train(task: TrainingTask, checkpoint: Path | None) -> dict[str, Any]:
     config = task.config
-    train, held_out = selection_split(task.source, config.features.held_out, config.seed)
+    train, held_out = task.split
     trained = train_features(
         config.features,
-        build_task_net(config, task.source.image_size, pretrained=True),
+        build_task_net(task, pretrained=True),
         task.source,
         train,
         held_out,
@@ -211,17 +194,14 @@ def _train(task: TrainingTask, checkpoint: Path) -> dict[str, Any]:
         device=task.device,
         checkpoint=checkpoint,
         reporter=task.reporter,
+        on_epoch=task.on_epoch,
     )
-    return {
-        "net": trained.net.state_dict(),
-        "objective": trained.objective.state_dict(),
-        "report": trained.report.as_dict(),
-    }
+    return _state(trained)
 
 
-def _fine_tune(task: TrainingTask, base: Stage, checkpoint: Path) -> dict[str, Any]:
+def _fine_tune(task: TrainingTask, base: Stage, checkpoint: Path | None) -> dict[str, Any]:
     assert task.adapt is not None
-    net = build_task_net(task.config, task.source.image_size, pretrained=False)
+    net = build_task_net(task, pretrained=False)
     net.load_state_dict(base.state["net"])
     everything = np.arange(len(task.adapt))
     # With a handful of images none is held out: the last epoch is kept, and selection has nothing to choose.
@@ -237,6 +217,10 @@ def _fine_tune(task: TrainingTask, base: Stage, checkpoint: Path) -> dict[str, A
         reporter=task.reporter,
         objective_state=base.state["objective"],
     )
+    return _state(trained)
+
+
+def _state(trained: TrainedFeatures) -> dict[str, Any]:
     return {
         "net": trained.net.state_dict(),
         "objective": trained.objective.state_dict(),

@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from homefold.config import HomefoldConfig
-from homefold.data.splits import selection_split
 from homefold.features.backbones import build_backbone
 from homefold.features.network import FeatureNet
 from homefold.features.views import WHOLE, View
@@ -65,10 +64,15 @@ class StyledStage(FeatureStage):
         self._plain, self._styles = features, stage
 
     @cached_property
+    def style(self) -> StyleModel:
+        """The source styles, frozen, on the task's device."""
+        style = StyleModel.from_tensors(self._styles.state["tensors"], self._task.config.style)
+        return style.to(self.device).eval().requires_grad_(False)
+
+    @cached_property
     def net(self) -> nn.Module:
         assert isinstance(self._plain.net, FeatureNet)
-        style = StyleModel.from_tensors(self._styles.state["tensors"], self._task.config.style)
-        return styled_net(self._plain.net, style.to(self._task.device).eval().requires_grad_(False))
+        return styled_net(self._plain.net, self.style)
 
     def _features(self, name: str, pixels: np.ndarray, views: tuple[View, ...] = WHOLE) -> tuple[torch.Tensor, float]:
         return super()._features(f"{name}-{self._styles.folder.name}", pixels, views)
@@ -85,9 +89,13 @@ def styled_stage(task: TrainingTask, features: FeatureStage) -> FeatureStage:
 
     def train(_: Any) -> dict[str, Any]:
         assert isinstance(features.net, FeatureNet)
-        train, _ = selection_split(task.source, config.features.held_out, config.seed)
         style = fit_style(
-            config.style, features.net, task.source.images, train, domains=task.source.domains, device=task.device
+            config.style,
+            features.net,
+            task.source.images,
+            task.split[0],
+            domains=task.source.domains,
+            device=task.device,
         )
         return {"tensors": style.state_dict()}
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
+from torch import nn
 
 from homefold.config import HomefoldConfig
 from homefold.data.dataset import DomainDataset
+from homefold.data.splits import selection_split
 from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.store.stage_store import StageStore
 
@@ -23,11 +26,15 @@ class TaskKey:
         source: key of the labelled source images.
         config: every setting, the seed among them.
         adapt: key of the labelled target images to fine-tune on; empty when there are none.
+        network: stands for a network that is not built from the settings; empty for one that is.
+        deterministic: whether only algorithms are used that give the same bytes every time.
     """
 
     source: str
     config: HomefoldConfig
     adapt: str = ""
+    network: str = ""
+    deterministic: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +48,8 @@ class TrainingTask:
         stages: finds stages that were trained before, and keeps new ones.
         reporter: is told the progress.
         adapt: labelled target images to fine-tune on, in few-shot adaptation only.
+        network: the backbone, where it is not built from the settings; trained in place.
+        on_epoch: is called with the figures of each epoch of stage 1.
     """
 
     key: TaskKey
@@ -49,6 +58,17 @@ class TrainingTask:
     stages: StageStore
     reporter: ProgressReporter = field(default_factory=SilentReporter)
     adapt: DomainDataset | None = None
+    network: nn.Module | None = None
+    on_epoch: Callable[[dict[str, float]], None] | None = None
+
+    @property
+    def split(self) -> tuple[np.ndarray, np.ndarray]:
+        """Indices of the source images to train on and of those to select on."""
+        return selection_split(self.source, self.config.features.held_out, self.config.seed)
+
+    def without_adaptation(self) -> TrainingTask:
+        """The same before any image of the target was seen."""
+        return replace(self, key=replace(self.key, adapt=""), adapt=None)
 
     @property
     def config(self) -> HomefoldConfig:
@@ -62,8 +82,8 @@ class ImageSet:
 
     Args:
         pixels: `(n, h, w, 3)` uint8.
-        key: identifies them.
+        key: identifies them, so that what is computed from them can be kept; empty keeps nothing.
     """
 
     pixels: np.ndarray
-    key: str
+    key: str = ""

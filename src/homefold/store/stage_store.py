@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,14 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from homefold.errors import ModelFileError
-from homefold.store.files import plain_json, read_json, read_state, write_json, write_state
+from homefold.store.files import is_temporary, plain_json, read_json, read_state, write_json, write_state
 from homefold.store.identity import digest
 from homefold.store.locking import locked
 from homefold.version import __version__
 
-__all__ = ["Stage", "StageId", "StageStore", "stage_id"]
+__all__ = ["MemoryStages", "Stage", "StageId", "StageStore", "TrainStage", "stage_id"]
+
+TrainStage = Callable[[Path | None], Any]
+"""Trains a stage and returns its state; it may keep checkpoints in the file it is given, and go on from there."""
 
 _RECIPE = 1  # raise it whenever a change of the code makes stages trained before it obsolete
+_STAGE = re.compile(r"[a-z]+-[0-9a-f]{24}")
 _STATE, _ABOUT, _CHECKPOINT = "state.safetensors", "stage.json", "checkpoint.safetensors"
 
 
@@ -85,13 +91,31 @@ class StageStore:
         folder = self.root / stage.name
         return (folder / _STATE).exists() and (folder / _ABOUT).exists()
 
-    def get(self, stage: StageId, train: Callable[[Path], Any]) -> Stage:
-        """The stage, trained by `train(checkpoint file)` if it was not before.
+    def has_begun(self, stage: StageId) -> bool:
+        """Whether it has been trained, or part of the way."""
+        return self.has(stage) or (self.root / stage.name / _CHECKPOINT).exists()
 
-        Args:
-            stage: what is wanted.
-            train: returns the state to keep; it may keep checkpoints in the file it is given, and go on from there.
-        """
+    @property
+    def is_empty(self) -> bool:
+        """Whether no stage has been trained, not even part of the way."""
+        kept = (file for name in (_STATE, _CHECKPOINT) for file in self.root.glob(f"*/{name}"))
+        return next(kept, None) is None
+
+    def holds(self, item: Path) -> bool:
+        """Whether something in the root is a stage of ours, its lock or a file that a kill left half-written."""
+        name = item.name.removeprefix(".").removesuffix(".lock")
+        return is_temporary(item) or _STAGE.fullmatch(name) is not None
+
+    def clear(self) -> None:
+        """Delete all stages, and nothing else."""
+        for item in [item for item in self.root.iterdir() if self.holds(item)]:
+            if item.is_dir():
+                shutil.rmtree(item)
+            else:
+                item.unlink(missing_ok=True)
+
+    def get(self, stage: StageId, train: TrainStage) -> Stage:
+        """The stage, trained if it was not before."""
         folder = self.root / stage.name
         with self._lock(folder):
             found = self._read(stage, folder)
@@ -121,7 +145,7 @@ class StageStore:
             (folder / _STATE).unlink(missing_ok=True)
             return None
 
-    def _train(self, stage: StageId, folder: Path, train: Callable[[Path], Any]) -> Stage:
+    def _train(self, stage: StageId, folder: Path, train: TrainStage) -> Stage:
         folder.mkdir(parents=True, exist_ok=True)
         checkpoint = folder / _CHECKPOINT
         began = time.perf_counter()
@@ -147,3 +171,40 @@ class StageStore:
                 yield
         finally:
             os.close(descriptor)
+
+
+class MemoryStages(StageStore):
+    """Stages that nobody asked to keep: each is trained once by whoever holds this, and written nowhere.
+
+    Args:
+        beside: stages of another process that trains together with this one; what is finished there is read, and a
+            checkpoint there is gone on from.
+    """
+
+    def __init__(self, beside: Path | str | None = None) -> None:
+        super().__init__(beside or "")
+        self._kept = beside is not None
+        self._stages: dict[str, Stage] = {}
+        self._derived: dict[tuple[Path, str], Any] = {}
+
+    def has(self, stage: StageId) -> bool:
+        return stage.name in self._stages or (self._kept and super().has(stage))
+
+    def has_begun(self, stage: StageId) -> bool:
+        return super().has_begun(stage) if self._kept else self.has(stage)
+
+    def get(self, stage: StageId, train: TrainStage) -> Stage:
+        if stage.name not in self._stages:
+            folder = self.root / stage.name
+            found = self._read(stage, folder) if self._kept else None
+            if found is None:
+                began = time.perf_counter()
+                state = train(folder / _CHECKPOINT if self._kept else None)
+                found = Stage(stage, folder, state, time.perf_counter() - began, made_now=True)
+            self._stages[stage.name] = found
+        return self._stages[stage.name]
+
+    def derived(self, folder: Path, name: str, make: Callable[[], Any]) -> Any:
+        if (folder, name) not in self._derived:
+            self._derived[folder, name] = make()
+        return self._derived[folder, name]

@@ -4,93 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 
 from homefold.config import HomefoldConfig
-from homefold.data.dataset import DomainDataset
-from homefold.data.splits import selection_split
-from homefold.errors import ConfigError
-from homefold.features import TrainedFeatures, build_feature_net, extract_features, train_features
 from homefold.methods.base import Method, MethodInfo, TrainedMethod
 from homefold.methods.trained_classifier import TrainedClassifier
-from homefold.runtime.device import resolve_device
-from homefold.runtime.progress import ProgressReporter
 from homefold.stages.features import FeatureStage, features_id, require_stage_1, train_feature_stage
 from homefold.stages.style import style_ids, styled_stage, with_style_blocks
 from homefold.stages.task import TaskKey, TrainingTask
 from homefold.store.stage_store import StageId
 
-__all__ = ["DeepAll", "DeepAllMethod", "deep_all_config"]
+__all__ = ["DeepAllMethod", "deep_all_config"]
 
 
 def deep_all_config(config: HomefoldConfig) -> HomefoldConfig:
     """`config` with cross entropy in the place of L_A, and everything else as it is."""
     return replace(config, features=replace(config.features, metric_weight=0.0, cross_entropy_weight=1.0))
-
-
-class DeepAll:
-    """Minimise CE(W f(x), y) over the pooled sources; the same network, augmentation and selection as the method.
-
-    Args:
-        config: of the method it is compared with; its loss is replaced by cross entropy.
-        device: where to train.
-        reporter: shows progress.
-    """
-
-    def __init__(
-        self,
-        config: HomefoldConfig,
-        *,
-        device: str | torch.device = "auto",
-        reporter: ProgressReporter | None = None,
-    ) -> None:
-        self.config = deep_all_config(config)
-        self.device = resolve_device(device)
-        self.reporter = reporter
-        self._trained: TrainedFeatures | None = None
-
-    def fit(self, dataset: DomainDataset) -> DeepAll:
-        """Train on source domains of the configured image size."""
-        config = self.config
-        train, held_out = selection_split(dataset, config.features.held_out, config.seed)
-        net = build_feature_net(
-            config.features,
-            dataset.image_size,
-            normalisation=config.preprocessing.normalisation,
-            seed=config.seed,
-            pretrained=True,
-        )
-        self._trained = train_features(
-            config.features,
-            net,
-            dataset,
-            train,
-            held_out,
-            seed=config.seed,
-            device=self.device,
-            reporter=self.reporter,
-        )
-        return self
-
-    @property
-    def trained(self) -> TrainedFeatures:
-        """The network and its classifier layer."""
-        if self._trained is None:
-            raise ConfigError("Deep All has not been fitted: call fit first.")
-        return self._trained
-
-    def predict_proba(self, images: np.ndarray) -> np.ndarray:
-        """Probabilities `(n, classes)` of `images: (n, h, w, 3)` uint8."""
-        z = extract_features(self.trained.net, images, self.device)
-        classifier = self.trained.objective.classifier
-        assert classifier is not None
-        with torch.no_grad():
-            return torch.softmax(classifier(z), dim=1).cpu().numpy()
-
-    def score(self, dataset: DomainDataset) -> float:
-        """Accuracy on `dataset`."""
-        return float((self.predict_proba(dataset.images).argmax(axis=1) == dataset.labels).mean())
 
 
 @dataclass(frozen=True)

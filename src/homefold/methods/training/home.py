@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import time
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -13,7 +12,6 @@ import torch
 from torch import nn
 
 from homefold.config import HomefoldConfig
-from homefold.features.views import WHOLE, View
 from homefold.manifold import Manifold, ManifoldConfig, paper_manifold_config
 from homefold.methods.base import Answers, ClassifierNetwork, Method, MethodInfo, TrainedMethod
 from homefold.methods.training.deep_all import deep_all_config
@@ -23,10 +21,11 @@ from homefold.projection.engines import loss_and_gradient
 from homefold.projection.starts import starting_latents
 from homefold.runtime.device import one_thread
 from homefold.stages.feature_model import FeatureModel, to_sphere
-from homefold.stages.features import FeatureStage, features_id, require_stage_1, train_feature_stage
-from homefold.stages.home_stages import classifier_id, feature_model, manifold_id
-from homefold.stages.style import style_ids, styled_stage, with_style_blocks
+from homefold.stages.features import FeatureStage, require_stage_1
+from homefold.stages.style import with_style_blocks
 from homefold.stages.task import ImageSet, TaskKey, TrainingTask
+from homefold.stages.train import planned_stages, train_stages
+from homefold.stages.trained_model import TrainedModel
 from homefold.store.stage_store import Stage, StageId
 
 __all__ = ["HomeMethod"]
@@ -73,20 +72,10 @@ class HomeMethod(Method):
         return replace(config, manifold=_manifold_config(config, self.manifold, preset))
 
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
-        stages = [features_id(replace(key, adapt=""))] if key.adapt else []
-        stages.append(features_id(key))
-        if self.manifold is not None:
-            stages.append(manifold_id(key))
-        stages.append(classifier_id(key))
-        return (*stages, *style_ids(key))
+        return planned_stages(key, projected=self.manifold is not None)
 
     def train(self, task: TrainingTask) -> TrainedMethod:
-        features = train_feature_stage(task)
-        model, stages = feature_model(task, features, projected=self.manifold is not None)
-        seen = styled_stage(task, features)
-        if seen is not features:
-            stages = (*stages, seen.stages[-1])
-        return TrainedHome(self, features, model, stages, task.config.views(), seen)
+        return TrainedHome(self, train_stages(task, projected=self.manifold is not None))
 
 
 def _manifold_config(config: HomefoldConfig, kind: str, preset: str) -> ManifoldConfig:
@@ -107,53 +96,39 @@ class TrainedHome(TrainedMethod):
 
     Args:
         method: which combination.
-        features: stage 1.
-        model: stages 2 to 4.
-        stages: all that it stands on.
-        views: how each target image is seen.
-        seen: stage 1 as target images pass it, where that is not as the source images did.
+        trained: all its stages.
     """
 
-    def __init__(
-        self,
-        method: HomeMethod,
-        features: FeatureStage,
-        model: FeatureModel,
-        stages: tuple[Stage, ...],
-        views: tuple[View, ...] = WHOLE,
-        seen: FeatureStage | None = None,
-    ) -> None:
-        self.method, self.features, self.model, self._stages = method, features, model, stages
-        self._views, self._seen = views, seen or features
+    def __init__(self, method: HomeMethod, trained: TrainedModel) -> None:
+        self.method, self.trained = method, trained
+
+    @property
+    def model(self) -> FeatureModel:
+        """G, C and the search."""
+        return self.trained.feature_model
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        return self._stages
+        return self.trained.stages
 
     def answer(self, images: ImageSet) -> Answers:
-        z, seconds = self._seen.of(images, self._views)
         if self.method.manifold is None:
-            began = time.perf_counter()
-            predictions = self.model.predict(z, projected=False)
-            return Answers(predictions, seconds + time.perf_counter() - began, self.model.prepare(z))
-        before = z if self._seen is self.features else self.features.of(images, self._views)[0]
-        self.model.off_manifold_scale(self.model.projection)  # of the model rather than of these images
-        began = time.perf_counter()
-        found = self._project(z)
-        predictions = self.model.classify(found)
-        seconds += time.perf_counter() - began
+            plain = self.trained.answer(images, projected=False, styled=True)
+            return Answers(plain.predictions, plain.seconds, self.model.prepare(plain.features))
+        before = self.trained.answer(images, projected=False)
+        after = self.trained.answer(images, search=self._search if self.method.stop_offset else None)
+        assert after.found is not None
         return Answers(
-            predictions,
-            seconds,
-            self.model.prepare(before),
-            found.features,
-            self.model.predict(before, projected=False),
-            self._curves(self.model.prepare(z)),
+            after.predictions,
+            after.seconds,
+            self.model.prepare(before.features),
+            after.found.features,
+            before.predictions,
+            self._curves(self.model.prepare(after.features)),
         )
 
-    def _project(self, z: torch.Tensor) -> Projection:
-        if not self.method.stop_offset:
-            return self.model.project(z)
+    def _search(self, z: torch.Tensor) -> Projection:
+        """The search, stopped some steps after n*."""
         return project_with_offset(
             self.model.manifold,
             self.model.prepare(z),
@@ -178,23 +153,20 @@ class TrainedHome(TrainedMethod):
         return {"loss": curve.T.cpu().numpy(), "samples": samples, "elbow": elbow.cpu().numpy()}
 
     def source_features(self) -> torch.Tensor:
-        return self.model.prepare(self.features.source())
+        assert isinstance(self.trained.encoder, FeatureStage)
+        return self.model.prepare(self.trained.encoder.source())
 
     def classifier_network(self) -> ClassifierNetwork:
         """f with its preparation, and C: what answers without projection."""
-        layers = self.model.classifier.layers
+        layers, seen = self.model.classifier.layers, self.trained.styled or self.trained.encoder
         prepare: list[nn.Module] = [_ToSphere()] if self.model.normalise else []
         layer = layers[0] if len(layers) == 1 else layers
-        return copy.deepcopy(ClassifierNetwork(nn.Sequential(self._seen.net, *prepare), layer))
+        return copy.deepcopy(ClassifierNetwork(nn.Sequential(seen.net, *prepare), layer))
 
     def facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = {
-            "features": _brief(self.features.report),
-            "classifier": {"held_out_accuracy": self.model.classifier.held_out_accuracy},
-        }
-        if self.method.manifold is not None:
-            facts["manifold"] = self.model.manifold.report.as_dict()
-        return facts
+        reports = self.trained.reports
+        manifold = {"manifold": reports["manifold"]} if "manifold" in reports else {}
+        return {"features": _brief(reports["features"]), "classifier": reports["classifier"], **manifold}
 
 
 def _losses(manifold: Manifold, z: torch.Tensor, search: ProjectionConfig, seed: int) -> torch.Tensor:

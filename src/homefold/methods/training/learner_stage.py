@@ -13,9 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from homefold.config import HomefoldConfig
 from homefold.data.dataset import DomainDataset
-from homefold.data.splits import selection_split
 from homefold.errors import ConfigError
 from homefold.features import FeatureConfig, FeatureNet
 from homefold.features.collapse import GENERAL_ADVICE
@@ -111,7 +109,7 @@ class _Features(nn.Module):
 def train_learner_stage(task: TrainingTask, recipe: LearnerRecipe) -> LearnerStage:
     """The learner on the task's source, then on its images to adapt to, if any; found if it was trained before."""
     require_plain(task.config.features, recipe.name)
-    base_task = replace(task, key=replace(task.key, adapt=""), adapt=None)
+    base_task = task.without_adaptation()
     base = task.stages.get(learner_id(base_task.key, recipe), lambda checkpoint: _train(base_task, recipe, checkpoint))
     if task.adapt is None:
         return LearnerStage(task, recipe, base)
@@ -119,17 +117,13 @@ def train_learner_stage(task: TrainingTask, recipe: LearnerRecipe) -> LearnerSta
     return LearnerStage(task, recipe, tuned, base)
 
 
-def _split(config: HomefoldConfig, source: DomainDataset) -> tuple[np.ndarray, np.ndarray]:
-    return selection_split(source, config.features.held_out, config.seed)
-
-
 def _build(task: TrainingTask, recipe: LearnerRecipe, *, pretrained: bool) -> Learner:
     config, source = task.config, task.source
-    net = build_task_net(config, source.image_size, pretrained=pretrained)
+    net = build_task_net(task, pretrained=pretrained)
     sizes = LearningTask(
         num_classes=len(source.class_names),
         num_domains=len(source.domain_names),
-        num_images=len(_split(config, source)[0]),
+        num_images=len(task.split[0]),
         image_size=source.image_size,
         seed=config.seed,
     )
@@ -137,14 +131,14 @@ def _build(task: TrainingTask, recipe: LearnerRecipe, *, pretrained: bool) -> Le
         return recipe.build(net, sizes)
 
 
-def _train(task: TrainingTask, recipe: LearnerRecipe, checkpoint: Path) -> dict[str, Any]:
-    train, held_out = _split(task.config, task.source)
+def _train(task: TrainingTask, recipe: LearnerRecipe, checkpoint: Path | None) -> dict[str, Any]:
+    train, held_out = task.split
     learner = _build(task, recipe, pretrained=True)
     run = _LearnerRun(task.config.features, learner, task.source, train, held_out, task)
     return _complete(run, task, recipe, checkpoint)
 
 
-def _adapt(task: TrainingTask, recipe: LearnerRecipe, base: Stage, checkpoint: Path) -> dict[str, Any]:
+def _adapt(task: TrainingTask, recipe: LearnerRecipe, base: Stage, checkpoint: Path | None) -> dict[str, Any]:
     assert task.adapt is not None
     learner = _build(task, recipe, pretrained=False)
     learner.load_state_dict(base.state["learner"])
@@ -155,7 +149,7 @@ def _adapt(task: TrainingTask, recipe: LearnerRecipe, base: Stage, checkpoint: P
     return _complete(run, task, recipe, checkpoint)
 
 
-def _complete(run: _LearnerRun, task: TrainingTask, recipe: LearnerRecipe, checkpoint: Path) -> dict[str, Any]:
+def _complete(run: _LearnerRun, task: TrainingTask, recipe: LearnerRecipe, checkpoint: Path | None) -> dict[str, Any]:
     complete_run(run, checkpoint=checkpoint, reporter=task.reporter, title=recipe.name)
     report = FeatureReport(
         criterion="cross entropy",

@@ -1,0 +1,93 @@
+"""f as images pass it: from pixels to features, each the same whatever came with it."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+
+import numpy as np
+import torch
+from torch import nn
+
+from homefold.config import HomefoldConfig
+from homefold.features import FeatureNet, build_feature_net
+from homefold.features.extraction import extract_views
+from homefold.features.views import WHOLE, View
+from homefold.stages.task import ImageSet
+
+__all__ = ["Encoder", "NetEncoder", "build_net", "frozen"]
+
+
+class Encoder(ABC):
+    """Turns images into raw features.
+
+    Args:
+        device: where it computes.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    @property
+    @abstractmethod
+    def net(self) -> nn.Module:
+        """From images `(n, 3, h, w)` in [0, 1] to features `(n, d)`, frozen."""
+
+    def of(self, images: ImageSet, views: tuple[View, ...] = WHOLE) -> tuple[torch.Tensor, float]:
+        """Raw features `(n, d)` of images, and the seconds that they took when they were computed.
+
+        Args:
+            images: of any domain.
+            views: how each image is seen; the features are the mean of all views.
+        """
+        return self.extract(images.pixels, views)
+
+    def extract(self, pixels: np.ndarray, views: tuple[View, ...] = WHOLE) -> tuple[torch.Tensor, float]:
+        """The same, computed now. pixels: `(n, h, w, 3)` uint8."""
+        began = time.perf_counter()
+        z = extract_views(self.net, pixels, self.device, views)
+        return z, time.perf_counter() - began
+
+
+class NetEncoder(Encoder):
+    """An encoder whose network is there already.
+
+    Args:
+        net: frozen, on `device`.
+        device: where it computes.
+    """
+
+    def __init__(self, net: nn.Module, device: torch.device) -> None:
+        super().__init__(device)
+        self._net = net
+
+    @property
+    def net(self) -> nn.Module:
+        return self._net
+
+
+def build_net(
+    config: HomefoldConfig, image_size: tuple[int, int], *, pretrained: bool, backbone: nn.Module | None = None
+) -> FeatureNet:
+    """f before training, or the shape of it for a trained state to be loaded into.
+
+    Args:
+        config: every setting.
+        image_size: `(height, width)`.
+        pretrained: whether to load the weights that training starts from.
+        backbone: in place of the configured one.
+    """
+    return build_feature_net(
+        config.features,
+        image_size,
+        normalisation=config.preprocessing.normalisation,
+        seed=config.seed,
+        pretrained=pretrained,
+        backbone=backbone,
+    )
+
+
+def frozen(module: nn.Module, device: torch.device) -> nn.Module:
+    """`module` on `device`, laid out as in training, in eval mode and without gradients."""
+    placed: nn.Module = module.to(device).to(memory_format=torch.channels_last)
+    return placed.eval().requires_grad_(False)

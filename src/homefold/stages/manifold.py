@@ -1,0 +1,89 @@
+"""Stage 2, resumable: one manifold for a trained f, its settings and a seed.
+
+In few-shot adaptation it is fine-tuned: trained on the source first, then continued from there on the labelled target
+samples alone, at a tenth of its rate for at most 20 epochs, the last of which is kept. 1-NN has no weights to tune: it
+keeps the samples beside the source features.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+from homefold.manifold import Manifold, ManifoldConfig, ManifoldReport, build_manifold, fit_manifold
+from homefold.runtime.device import one_thread
+from homefold.stages.features import FeatureStage, features_id
+from homefold.stages.task import TaskKey, TrainingTask
+from homefold.stages.training_features import TUNING_EPOCHS, TUNING_RATE, TrainingFeatures, before_adaptation
+from homefold.store.stage_store import Stage, StageId, stage_id
+
+__all__ = ["manifold_id", "manifold_stage"]
+
+
+def _tuning_manifold(config: ManifoldConfig) -> ManifoldConfig:
+    return replace(
+        config,
+        epochs=max(1, min(config.resolved_epochs, TUNING_EPOCHS)),
+        learning_rate=config.resolved_learning_rate * TUNING_RATE,
+        schedule="constant",
+    )
+
+
+def _decisive_manifold(config: ManifoldConfig) -> ManifoldConfig:
+    """The settings with all at its default that decides nothing: 1-NN has features to keep and nothing to train."""
+    return ManifoldConfig(kind="nearest") if config.kind == "nearest" else config
+
+
+def manifold_id(key: TaskKey) -> StageId:
+    """Stage 2 on these features with these settings; the fine-tuned one where there are samples to adapt to."""
+    config, manifold = key.config, _decisive_manifold(key.config.manifold)
+    depends: dict[str, Any] = {}
+    if key.adapt:
+        depends = {
+            "base": manifold_id(replace(key, adapt="")).digest,
+            "tuning": asdict(_tuning_manifold(manifold)),
+        }
+    return stage_id(
+        "manifold",
+        features=features_id(key).digest,
+        normalise=config.normalise_features,
+        manifold=asdict(manifold),
+        seed=config.seed,
+        **depends,
+    )
+
+
+def manifold_stage(task: TrainingTask, features: FeatureStage) -> tuple[Manifold, tuple[Stage, ...]]:
+    """The manifold of the task's features, trained if it was not before, and the stages it stands on."""
+    config = task.config
+    before: Manifold | None = None
+    stages: tuple[Stage, ...] = ()
+    if task.adapt is not None:
+        before, stages = manifold_stage(*before_adaptation(task, features))
+
+    def train(_: Any) -> dict[str, Any]:
+        given = TrainingFeatures.of(task, features)
+        if before is not None:
+            samples = TrainingFeatures.to_adapt_to(task, features)
+            given = samples if before.is_continuous else given.with_samples(samples)
+        with one_thread(task.device):
+            manifold = fit_manifold(
+                config.manifold if before is None else _tuning_manifold(config.manifold),
+                given.train,
+                given.held_out,
+                labels=given.train_labels,
+                seed=config.seed,
+                device=task.device,
+                reporter=task.reporter,
+                initial=None if before is None else before.state_dict(),
+                keep="best" if before is None else "last",
+            )
+        return {"tensors": manifold.state_dict(), "report": manifold.report.as_dict()}
+
+    stage = task.stages.get(manifold_id(task.key), train)
+    tensors = stage.state["tensors"]
+    manifold = build_manifold(config.manifold, tensors["bank_features"].shape[1])
+    manifold.load_state_dict(tensors)
+    manifold.report = ManifoldReport.from_dict(stage.state["report"])
+    manifold.require_usable()
+    return manifold.to(task.device), (*stages, stage)

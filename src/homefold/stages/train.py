@@ -1,0 +1,87 @@
+"""The one place that strings the stages together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from homefold.data.names import written
+from homefold.manifold import Manifold, ManifoldConfig, build_manifold
+from homefold.stages.classifier import classifier_id, classifier_stage
+from homefold.stages.feature_model import FeatureModel, calibration_features
+from homefold.stages.features import FeatureStage, features_id, train_feature_stage
+from homefold.stages.manifold import manifold_id, manifold_stage
+from homefold.stages.style import StyledStage, style_ids, styled_stage
+from homefold.stages.task import TaskKey, TrainingTask
+from homefold.stages.trained_model import TrainedModel
+from homefold.stages.training_features import TrainingFeatures
+from homefold.store.stage_store import StageId
+
+__all__ = ["planned_stages", "train_stages"]
+
+
+def planned_stages(key: TaskKey, *, projected: bool = True) -> tuple[StageId, ...]:
+    """The stages that `train_stages` will need, in their order."""
+    before = [features_id(replace(key, adapt=""))] if key.adapt else []
+    manifold = [manifold_id(key)] if projected else []
+    return (*before, features_id(key), *manifold, classifier_id(key), *style_ids(key))
+
+
+def train_stages(task: TrainingTask, *, projected: bool = True) -> TrainedModel:
+    """Train f, G, C and the source styles, or find them again where they were trained before.
+
+    Args:
+        task: source images, settings, and where stages are kept.
+        projected: whether a manifold is needed; without one the nearest source feature stands in its place, unused.
+    """
+    features = train_feature_stage(task)
+    stages = list(features.stages)
+    given = TrainingFeatures.of(task, features)
+    if projected:
+        manifold, of_manifold = manifold_stage(task, features)
+        stages += of_manifold
+    else:
+        manifold = build_manifold(ManifoldConfig(kind="nearest"), given.train.shape[1]).to(task.device)
+    classifier, of_classifier = classifier_stage(task, features)
+    stages += of_classifier
+    seen = styled_stage(task, features)
+    style = seen if isinstance(seen, StyledStage) else None
+    if style is not None:
+        stages.append(style.stages[-1])
+    model = FeatureModel(
+        manifold=manifold,
+        classifier=classifier,
+        projection=task.config.projection,
+        normalise=task.config.normalise_features,
+        class_names=task.source.class_names,
+        seed=task.config.seed,
+        calibration=calibration_features(given.held_out),
+    )
+    return TrainedModel(
+        config=task.config,
+        encoder=features,
+        feature_model=model,
+        domains=task.source.domain_names,
+        reports=_reports(task, features, manifold if projected else None, model),
+        style=None if style is None else style.style,
+        styled=style,
+        stages=tuple(stages),
+    )
+
+
+def _reports(
+    task: TrainingTask, features: FeatureStage, manifold: Manifold | None, model: FeatureModel
+) -> dict[str, Any]:
+    """What each stage measured on held-out source images."""
+    train, held_out = task.split
+    of_manifold = {} if manifold is None else {"manifold": manifold.report.as_dict()}
+    return {
+        "images": {
+            "trained_on": len(train),
+            "held_out": len(held_out),
+            "skipped": [[written(text) for text in item] for item in task.source.skipped],
+        },
+        "features": features.report,
+        **of_manifold,
+        "classifier": {"held_out_accuracy": model.classifier.held_out_accuracy},
+    }

@@ -1,0 +1,107 @@
+"""All stages together: the only way from images to answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from homefold.config import HomefoldConfig
+from homefold.projection import Projection, ProjectionConfig
+from homefold.stages.encoder import Encoder
+from homefold.stages.feature_model import FeatureModel
+from homefold.stages.predictions import Predictions
+from homefold.stages.task import ImageSet
+from homefold.store.stage_store import Stage
+from homefold.style import StyleModel
+
+__all__ = ["Answer", "TrainedModel"]
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The answers for a set of images, and what led to them.
+
+    Args:
+        predictions: one an image.
+        seconds: that they took, features included.
+        features: `(n, d)` raw features, the mean of all views.
+        found: where the projection brought them; None without projection.
+    """
+
+    predictions: Predictions
+    seconds: float
+    features: torch.Tensor
+    found: Projection | None = None
+
+
+@dataclass(eq=False)
+class TrainedModel:
+    """f, G, C and the source styles.
+
+    Args:
+        config: every setting, the blocks of style by their names in this network.
+        encoder: f.
+        feature_model: G, C and the search.
+        domains: names of the source domains.
+        reports: what each stage measured on held-out source images.
+        style: the source styles; None where styles are left as they are.
+        styled: f, where an image's style is brought to the sources' on its way; None where `style` is.
+        stages: what it stands on, where it was trained here.
+    """
+
+    config: HomefoldConfig
+    encoder: Encoder
+    feature_model: FeatureModel
+    domains: tuple[str, ...]
+    reports: dict[str, Any] = field(default_factory=dict)
+    style: StyleModel | None = None
+    styled: Encoder | None = None
+    stages: tuple[Stage, ...] = ()
+
+    def encode(
+        self, images: ImageSet, projection: ProjectionConfig | None = None, *, styled: bool = True
+    ) -> tuple[torch.Tensor, float]:
+        """What the search is given: raw features `(n, d)`, and the seconds that they took.
+
+        Args:
+            images: of any domain.
+            projection: other settings of the views than the model's own.
+            styled: after styles were brought to the sources', where the model does so; False leaves them as they are.
+        """
+        asked = projection or self.config.projection
+        moved = self.styled if styled and asked.styles else None
+        return (moved or self.encoder).of(images, self.config.views(asked))
+
+    def answer(
+        self,
+        images: ImageSet,
+        *,
+        projected: bool = True,
+        styled: bool | None = None,
+        projection: ProjectionConfig | None = None,
+        search: Callable[[torch.Tensor], Projection] | None = None,
+    ) -> Answer:
+        """Answers for images of any domain.
+
+        Args:
+            images: of the model's size.
+            projected: bring each feature to the source manifold first; False is the control.
+            styled: bring styles to the sources' first; by default where `projected`.
+            projection: other settings of the search and of the views than the model's own.
+            search: another way to bring raw features to the manifold than the model's own.
+        """
+        z, seconds = self.encode(images, projection, styled=projected if styled is None else styled)
+        model = self.feature_model
+        if not projected:
+            began = time.perf_counter()
+            predictions = model.predict(z, projected=False)
+            return Answer(predictions, seconds + time.perf_counter() - began, z)
+        model.off_manifold_scale(projection or model.projection)  # of the model rather than of these images
+        began = time.perf_counter()
+        found = model.project(z, projection) if search is None else search(z)
+        predictions = model.classify(found, projection)
+        return Answer(predictions, seconds + time.perf_counter() - began, z, found)
