@@ -95,7 +95,7 @@ def mirrored(fitted: Homefold, tmp_path_factory) -> Homefold:
     folder = tmp_path_factory.mktemp("mirrored") / "model"
     fitted.save(folder)
     model = Homefold.load(folder, device="cpu")
-    model.config = replace_settings(model.config, {"features.augmentation.flip_probability": 0.5})
+    model.trained.config = replace_settings(model.config, {"features.augmentation.flip_probability": 0.5})
     return model
 
 

@@ -470,38 +470,16 @@ def test_blocks_that_are_not_there_are_refused_before_any_image_is_read(quick_co
         Homefold(replace(quick_config, features=features), device="cpu").fit(tmp_path / "nothing there")
 
 
-def test_a_work_folder_of_another_fit_is_refused(few_digits, quick_config, tmp_path):
+def test_a_work_folder_serves_several_fits(few_digits, quick_config, tmp_path):
     config = replace(quick_config, features=replace(quick_config.features, epochs=2))
-    Homefold(config, device="cpu").fit(few_digits, holdout="street", work_dir=tmp_path)
-    other = replace(config, seed=7)
-    with pytest.raises(ConfigError, match=r"unfinished fit with another seed.*delete"):
-        Homefold(other, device="cpu").fit(few_digits, holdout="street", work_dir=tmp_path)
-    with pytest.raises(ConfigError, match="another data"):
-        Homefold(config, device="cpu").fit(few_digits, holdout="scan", work_dir=tmp_path)
-
-
-@pytest.mark.parametrize("left", [b"", b'{"seed": 0, "prepro', b"null"])
-def test_a_work_folder_whose_first_note_was_never_whole_is_begun_anew(few_digits, quick_config, tmp_path, left):
-    (tmp_path / "fit.json").write_bytes(left)
-    (tmp_path / "mine.txt").write_text("mine")
-    config = replace(quick_config, features=replace(quick_config.features, epochs=1))
-    Homefold(config, device="cpu").fit(few_digits, holdout="street", work_dir=tmp_path)
-    assert json.loads((tmp_path / "fit.json").read_text())["seed"] == config.seed
-    assert (tmp_path / "mine.txt").read_text() == "mine"
-    (tmp_path / "fit.json").write_bytes(left)
-    with pytest.raises(ConfigError, match=rf"fit\.json there, .* is damaged; delete {tmp_path} to start anew"):
-        Homefold(config, device="cpu").fit(few_digits, holdout="street", work_dir=tmp_path)
-    (tmp_path / "fit.json").unlink()
-    with pytest.raises(ConfigError, match=r"fit\.json there, .* is missing"):
-        Homefold(config, device="cpu").fit(few_digits, holdout="street", work_dir=tmp_path)
-
-
-@pytest.mark.parametrize("mine", ["[]", '{"shirt": "M"}', "3"])
-def test_a_file_of_ones_own_that_is_called_fit_json_is_never_replaced(few_digits, quick_config, tmp_path, mine):
-    (tmp_path / "fit.json").write_text(mine)
-    with pytest.raises(ConfigError, match=r"fit\.json was not written by a fit"):
-        Homefold(quick_config, device="cpu").fit(few_digits, holdout="street", work_dir=tmp_path)
-    assert (tmp_path / "fit.json").read_text() == mine
+    for other in (config, replace(config, seed=7), config):
+        Homefold(other, device="cpu").fit(few_digits, holdout="street", work_dir=tmp_path / "work").save(
+            tmp_path / f"model-{other.seed}"
+        )
+        alone = Homefold(other, device="cpu").fit(few_digits, holdout="street")
+        alone.save(tmp_path / "alone")
+        assert folder_digest(tmp_path / f"model-{other.seed}") == folder_digest(tmp_path / "alone")
+    assert len(list((tmp_path / "work").glob("features-*"))) == 2
 
 
 def test_another_manifold_goes_on_from_the_trained_features(few_digits, quick_config, tmp_path):

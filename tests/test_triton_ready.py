@@ -11,9 +11,9 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-from homefold import triton_ready
 from homefold.features import gradient_step
 from homefold.projection import ProjectionConfig, fused
+from homefold.runtime import triton_ready
 from homefold.runtime.triton_ready import why_no_triton
 
 CUDA = torch.device("cuda")

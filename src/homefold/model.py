@@ -173,8 +173,12 @@ class Homefold:
             network=self._custom_backbone,
             on_epoch=on_epoch,
         )
-        if work_dir is not None and task.stages.has_begun(features_id(task.key)):
+        if task.stages.has_begun(features_id(task.key)):
             self.reporter.message(f"Going on with what was trained before in {work_dir}.")
+        elif not task.stages.is_empty:
+            self.reporter.message(
+                f"Starting anew: what {work_dir} holds was trained with other settings or images."
+            )
         with deterministic_algorithms(self.deterministic):
             self._trained = train_stages(task)
         return self

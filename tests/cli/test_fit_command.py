@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import signal
 import subprocess
@@ -326,7 +325,7 @@ def test_a_disk_that_fills_while_saving_leaves_the_old_model_and_the_checkpoint(
 
     ended = homefold(*arguments)
     assert ended.code == 0
-    assert f"Going on with the unfinished fit in {model}.unfinished." in ended.err
+    assert f"Going on with what was trained before in {model}.unfinished." in ended.err
     assert content(model) != before
 
 
@@ -360,8 +359,8 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on_to_the_same_model(
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell may have it ignored
     )
-    checkpoint = tmp_path / "model.unfinished" / "features.safetensors"
-    while not checkpoint.exists() and process.poll() is None:
+    folder = tmp_path / "model.unfinished"
+    while not list(folder.glob("features-*/checkpoint.safetensors")) and process.poll() is None:
         os.sched_yield()
     process.send_signal(signal.SIGINT)
     stdout, stderr = process.communicate()
@@ -372,7 +371,7 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on_to_the_same_model(
 
     ended = homefold(*arguments)
     assert ended.code == 0
-    assert ended.err.startswith(f"Going on with the unfinished fit in {out}.unfinished.\n")
+    assert f"Going on with what was trained before in {out}.unfinished.\n" in ended.err
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
     whole = tmp_path / "never-stopped"
@@ -388,32 +387,35 @@ def unfinished(homefold: Homefold, shared_photos: Path, tmp_path: Path, monkeypa
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("homefold.model.fit_feature_model", stop)
+        patch.setattr("homefold.stages.manifold.fit_manifold", stop)
         assert homefold("fit", shared_photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK).code == 130
     return tmp_path / "m.unfinished"
 
 
-def test_other_settings_than_the_unfinished_fits_are_refused_by_name(
-    homefold: Homefold, shared_photos: Path, tmp_path: Path, unfinished: Path
+@pytest.mark.parametrize("change", [("--holdout", "night", "--epochs", "4"), ("--holdout", "day")])
+def test_what_other_settings_or_images_began_is_not_gone_on_with(
+    homefold: Homefold, shared_photos: Path, tmp_path: Path, unfinished: Path, change: tuple[str, ...]
 ) -> None:
-    before = content(unfinished)
-    arguments = ["fit", shared_photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK]
-    ended = homefold(*arguments, "--epochs", "4")
-    assert ended.code == 1
-    assert f"{unfinished} holds an unfinished fit with other settings (features.epochs was 3, is 4)" in ended.error
-    assert "Going on" not in ended.err
-    assert "decoding" not in ended.err
-    assert content(unfinished) == before
+    ended = homefold("fit", shared_photos, "--out", tmp_path / "m", *QUICK, *change)
+    assert ended.code == 0
+    assert f"Starting anew: what {unfinished} holds was trained with other settings or images." in ended.err
+    whole = tmp_path / "alone"
+    assert homefold("fit", shared_photos, "--out", whole, *QUICK, *change).code == 0
+    assert content(tmp_path / "m") == content(whole)
+    assert not unfinished.exists()
 
 
-def test_other_data_than_the_unfinished_fits_is_refused(
-    homefold: Homefold, shared_photos: Path, tmp_path: Path, unfinished: Path
+def test_stage_1_is_not_trained_again_after_a_stop_in_stage_2(
+    homefold: Homefold, shared_photos: Path, tmp_path: Path, unfinished: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = content(unfinished)
-    ended = homefold("fit", shared_photos, "--out", tmp_path / "m", "--holdout", "day", *QUICK)
-    assert ended.code == 1
-    assert "unfinished fit with another data" in ended.error
-    assert content(unfinished) == before
+    def again(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("stage 1 was finished")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("homefold.stages.features.train_features", again)
+        assert homefold("fit", shared_photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK).code == 0
+    assert homefold("fit", shared_photos, "--out", tmp_path / "whole", "--holdout", "night", *QUICK).code == 0
+    assert content(tmp_path / "m") == content(tmp_path / "whole")
 
 
 def test_a_fit_that_stopped_before_its_first_checkpoint_leaves_nothing_in_the_way(
@@ -423,7 +425,7 @@ def test_a_fit_that_stopped_before_its_first_checkpoint_leaves_nothing_in_the_wa
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("homefold.model.train_features", stop)
+        patch.setattr("homefold.stages.features.train_features", stop)
         ended = homefold("fit", shared_photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK)
     assert ended.code == 130
     advice = "No checkpoint was written yet: the same command starts from the beginning."
@@ -432,57 +434,12 @@ def test_a_fit_that_stopped_before_its_first_checkpoint_leaves_nothing_in_the_wa
     # One that was killed could not clean up after itself.
     killed = tmp_path / "m.unfinished"
     killed.mkdir()
-    (killed / "fit.json").write_text(json.dumps({"seed": 99, "preprocessing": {}, "features": {}}))
+    (killed / ".features-0123456789abcdef01234567.lock").touch()
+    (killed / "features-0123456789abcdef01234567").mkdir()
     ended = homefold("fit", shared_photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK)
     assert ended.code == 0
     assert "Going on" not in ended.err
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
-
-
-KILLED_AT_THE_START: dict[str, dict[str, bytes]] = {
-    "before anything": {},
-    "while it wrote fit.json": {".fit.json.4194305.0123abcd-89abcdef.tmp": b'{"seed": 0, "prepro'},
-    "with nothing of it on the disk": {"fit.json": b""},
-    "with a part of it on the disk": {"fit.json": b'{"seed": 0, "prepro'},
-}
-
-
-@pytest.mark.parametrize("left", KILLED_AT_THE_START.values(), ids=KILLED_AT_THE_START.keys())
-def test_a_fit_that_was_killed_before_its_first_checkpoint_starts_anew(
-    homefold: Homefold, shared_photos: Path, tmp_path: Path, left: dict[str, bytes]
-) -> None:
-    folder = tmp_path / "m.unfinished"
-    folder.mkdir()
-    for name, data in left.items():
-        (folder / name).write_bytes(data)
-    ended = homefold("fit", shared_photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK)
-    assert ended.code == 0
-    assert "Going on" not in ended.err
-    assert [path.name for path in tmp_path.iterdir()] == ["m"]
-
-
-@pytest.mark.parametrize(
-    ("damage", "advice"),
-    [
-        (b"", "is damaged; delete {folder} to start anew."),
-        (b'{"seed": 0, "prepro', "is damaged; delete {folder} to start anew."),
-        (b"\xff\xfe\x00", "is damaged; delete {folder} to start anew."),
-        (None, "it was not made by a fit. Rename it, or choose another --out."),
-    ],
-)
-def test_checkpoints_that_do_not_say_of_which_fit_they_are_stay_and_are_named(
-    homefold: Homefold, shared_photos: Path, tmp_path: Path, unfinished: Path, damage: bytes | None, advice: str
-) -> None:
-    if damage is None:
-        (unfinished / "fit.json").unlink()
-    else:
-        (unfinished / "fit.json").write_bytes(damage)
-    before = content(unfinished)
-    ended = homefold("fit", shared_photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK)
-    assert ended.code == 1
-    assert ended.error.startswith(str(unfinished))
-    assert ended.error.endswith(advice.format(folder=unfinished))
-    assert content(unfinished) == before
 
 
 def test_what_a_person_put_beside_the_checkpoints_outlives_the_fit(
@@ -506,14 +463,14 @@ def test_a_second_fit_to_the_same_place_is_refused_while_the_first_runs(
         second.append(subprocess.run(command, capture_output=True, text=True))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("homefold.model.train_features", start_another)
+    monkeypatch.setattr("homefold.stages.features.train_features", start_another)
     assert homefold(*arguments).code == 130
     (ended,) = second
     assert (ended.returncode, ended.stdout) == (1, "")
     assert f"error: another fit is at work in {tmp_path / 'm.unfinished'}: wait" in ended.stderr
 
 
-@pytest.mark.parametrize("kind", ["file", "folder", "fit.json"])
+@pytest.mark.parametrize("kind", ["file", "folder"])
 def test_a_persons_own_folder_is_not_taken_for_checkpoints(
     homefold: Homefold, shared_photos: Path, tmp_path: Path, kind: str
 ) -> None:
@@ -522,7 +479,7 @@ def test_a_persons_own_folder_is_not_taken_for_checkpoints(
         own.write_text("chapter one")
     else:
         own.mkdir()
-        (own / ("novel.txt" if kind == "folder" else "fit.json")).write_text('"chapter one"')
+        (own / "novel.txt").write_text("chapter one")
     before = content(tmp_path)
     ended = homefold("fit", shared_photos, "--out", tmp_path / "m", *QUICK)
     assert ended.code == 1

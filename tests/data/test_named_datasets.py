@@ -304,7 +304,7 @@ def test_fitting_to_a_named_dataset_never_decodes_the_domain_held_out(tmp_path, 
         seen.append(dataset)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("homefold.model.train_features", stop)
+    monkeypatch.setattr("homefold.stages.features.train_features", stop)
     with pytest.raises(KeyboardInterrupt):
         Homefold(quick_config, device="cpu").fit(f"pacs:{tmp_path}", holdout="sketch")
     assert seen[0].domain_names == ("art_painting", "cartoon", "photo")

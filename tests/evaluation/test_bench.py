@@ -21,8 +21,9 @@ from homefold.evaluation.execution import Executor
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.planning import Planner, finished_runs, make_plan, records_path
 from homefold.evaluation.records import RunRecord
-from homefold.methods import HomeMethod, feature_stage, find_method, home_stages
+from homefold.methods import HomeMethod, find_method
 from homefold.methods.training.home import TrainedHome
+from homefold.stages import classifier, encoder, features, manifold
 from homefold.store.stage_store import StageStore
 
 
@@ -44,10 +45,10 @@ def trainings(monkeypatch: pytest.MonkeyPatch) -> Trainings:
     """Counts what really trains."""
     counts: Counter[str] = Counter()
     for module, name in (
-        (feature_stage, "train_features"),
-        (home_stages, "fit_manifold"),
-        (home_stages, "fit_classifier"),
-        (feature_stage, "extract_views"),
+        (features, "train_features"),
+        (manifold, "fit_manifold"),
+        (classifier, "fit_classifier"),
+        (encoder, "extract_views"),
     ):
         original = getattr(module, name)
 
@@ -175,7 +176,7 @@ def test_a_finished_run_is_not_repeated(tiny, tiny_digits, trainings):
 
 
 def test_a_failed_run_is_recorded_the_others_go_on_and_it_is_tried_again(tiny, tiny_digits, monkeypatch):
-    original = home_stages.fit_manifold
+    original = manifold.fit_manifold
 
     def diverges(config, *args, **kwargs):
         if config.kind == "nearest":
@@ -184,7 +185,7 @@ def test_a_failed_run_is_recorded_the_others_go_on_and_it_is_tried_again(tiny, t
             raise RuntimeError("a defect")
         return original(config, *args, **kwargs)
 
-    monkeypatch.setattr(home_stages, "fit_manifold", diverges)
+    monkeypatch.setattr(manifold, "fit_manifold", diverges)
     options = tiny(methods=("nearest", "gan", "vae"))
     nearest, gan, vae = run_bench(options, dataset=tiny_digits)
     assert (nearest.status, nearest.accuracy) == ("failed", None)
@@ -194,7 +195,7 @@ def test_a_failed_run_is_recorded_the_others_go_on_and_it_is_tried_again(tiny, t
     assert vae.status == "finished"
     summary = make_plan(Planner(options, tiny_digits)).summary()
     assert (summary["done"], summary["failed_before"], summary["to_do"]) == (1, 2, 2)
-    monkeypatch.setattr(home_stages, "fit_manifold", original)
+    monkeypatch.setattr(manifold, "fit_manifold", original)
     assert [record.status for record in run_bench(options, dataset=tiny_digits)] == ["finished"] * 3
 
 
@@ -283,8 +284,8 @@ class TestOtherProtocols:
 
     def test_few_shot_continues_f_g_and_c_on_the_samples_alone(self, tiny, tiny_digits, monkeypatch):
         seen = []
-        for name in ("fit_manifold", "fit_classifier"):
-            original = getattr(home_stages, name)
+        for module, name in ((manifold, "fit_manifold"), (classifier, "fit_classifier")):
+            original = getattr(module, name)
 
             def watched(config, train, *args, _name=name, _original=original, **kwargs):
                 fitted = _original(config, train, *args, **kwargs)
@@ -294,7 +295,7 @@ class TestOtherProtocols:
                 seen.append((_name, len(train), config.learning_rate, kwargs["keep"], began, ended))
                 return fitted
 
-            monkeypatch.setattr(home_stages, name, watched)
+            monkeypatch.setattr(module, name, watched)
         run_bench(tiny("few-shot", methods=("vae",), sources=("scan",)), dataset=tiny_digits)
         for name, rate in (("fit_manifold", 0.01), ("fit_classifier", 0.003)):
             source, seven, ten = [what[1:] for what in seen if what[0] == name]
@@ -305,13 +306,13 @@ class TestOtherProtocols:
 
     def test_few_shot_keeps_the_samples_beside_the_source_for_1_nn(self, tiny, tiny_digits, monkeypatch):
         sizes = []
-        original = home_stages.fit_manifold
+        original = manifold.fit_manifold
 
         def watched(config, train, *args, **kwargs):
             sizes.append(len(train))
             return original(config, train, *args, **kwargs)
 
-        monkeypatch.setattr(home_stages, "fit_manifold", watched)
+        monkeypatch.setattr(manifold, "fit_manifold", watched)
         run_bench(tiny("few-shot", methods=("nearest",), sources=("scan",)), dataset=tiny_digits)
         assert sizes == [33, 33 + 21, 33 + 30]
 

@@ -8,7 +8,7 @@ import pytest
 
 from homefold.config import preset_config
 from homefold.stages.features import features_id
-from homefold.stages.home_stages import manifold_id
+from homefold.stages.manifold import manifold_id
 from homefold.stages.task import TaskKey
 
 

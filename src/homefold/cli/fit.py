@@ -102,7 +102,7 @@ def _fit_and_save(options: FitOptions, device: torch.device) -> int:
     build_backbone(config.features.backbone, config.features.weights)
     on_epoch = None if options.tensorboard is None else _tensorboard_writer(options.tensorboard, config.features.epochs)
     began = time.monotonic()
-    with UnfinishedFit(options.out, config) as unfinished, when_stopped(unfinished.advice):
+    with UnfinishedFit(options.out) as unfinished, when_stopped(unfinished.advice):
         wait_for_all()
         dataset = _load(options, config, sources, reporter)
         with _writing_to(unfinished.folder, unfinished.advice):
@@ -125,7 +125,7 @@ def _help_to_fit(options: FitOptions, device: torch.device) -> None:
     # Until the first process has looked at what an earlier fit left.
     wait_for_all()
     dataset = _load(options, options.settings, sources, SilentReporter(), quiet=True)
-    model.fit(dataset, work_dir=UnfinishedFit(options.out, options.settings).folder)
+    model.fit(dataset, work_dir=UnfinishedFit(options.out).folder)
 
 
 def _parse(arguments: Sequence[str]) -> FitOptions:

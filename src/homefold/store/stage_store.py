@@ -193,6 +193,10 @@ class MemoryStages(StageStore):
     def has_begun(self, stage: StageId) -> bool:
         return super().has_begun(stage) if self._kept else self.has(stage)
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._stages and not (self._kept and not super().is_empty)
+
     def get(self, stage: StageId, train: TrainStage) -> Stage:
         if stage.name not in self._stages:
             folder = self.root / stage.name
