@@ -23,8 +23,8 @@ test: $(STAMP) lint types  ## Install if needed, then run every check
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(STAMP)  ## Style
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples scripts
+	$(BIN)/ruff format --check src tests benchmarks examples scripts
 
 types: $(STAMP)  ## Types of the package
 	$(BIN)/mypy
