@@ -351,7 +351,7 @@ def test_a_folder_that_the_system_refuses_becomes_a_sentence(photos, monkeypatch
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, "scandir", refuse)
-    for search in (scan_folder, find_images):
+    for search in (scan_folder, find_images, lambda root: find_images(str(root / "**" / "*.png"))):
         with pytest.raises(DataError, match=rf"The folder .*photos may not be read \({os.strerror(code)}\); make it"):
             search(photos)
 

@@ -247,10 +247,9 @@ def _matches(argument: str | Path) -> list[Path]:
                 "(homefold fit and evaluate read <domain>/<class>/<image> in a tar or zip as it is.)"
             )
         return [path]
-    try:
-        hits = _expanded(path)
-    except ValueError:  # a zero byte, which no name has
+    if "\0" in str(path):  # no name has one, and `glob` stumbles over it
         return []
+    hits = _expanded(path)
     return [
         found for hit in hits for found in (_images_below(hit) if hit.is_dir() else [hit] if _is_image(hit) else [])
     ]
