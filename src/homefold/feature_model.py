@@ -31,6 +31,7 @@ from homefold.predictions import Predictions
 from homefold.progress import ProgressReporter
 from homefold.projection import Projection, ProjectionConfig, project
 from homefold.projection.projector import preferred_tile
+from homefold.stratified import stratified_rows
 from homefold.tiles import apply_in_tiles, steady_tile
 
 __all__ = ["FeatureModel", "calibration_features", "fit_feature_model", "reconstructor", "to_sphere", "with_lengths_of"]
@@ -370,7 +371,8 @@ def fit_feature_model(
             device=device,
             reporter=reporter,
         )
-    calibration = calibration_features(modelled_held_out)
+    in_domains = None if domains is None else domains.held_out
+    calibration = calibration_features(modelled_held_out, held_out_labels, in_domains, seed)
     return FeatureModel(manifold, classifier, projection, normalise, class_names, seed, calibration, head)
 
 
@@ -415,7 +417,17 @@ def reconstructor(
     return reconstruct if head is None else reconstruct_pooled
 
 
-def calibration_features(held_out: torch.Tensor) -> torch.Tensor:
-    """Evenly spaced rows of the prepared held-out features `(m, d)`: enough to calibrate the off-manifold score."""
-    step = max(1, math.ceil(len(held_out) / _CALIBRATION_ROWS))
-    return held_out[::step].contiguous()
+def calibration_features(
+    held_out: torch.Tensor, labels: torch.Tensor, domains: torch.Tensor | None, seed: int
+) -> torch.Tensor:
+    """Enough of the prepared held-out features, `(m, d)`, to calibrate the off-manifold score.
+
+    Args:
+        held_out: `(n, d)` features.
+        labels: `(n,)` class of each.
+        domains: `(n,)` source domain of each, where it is known.
+        seed: of the draw.
+    """
+    groups = labels.cpu() if domains is None else torch.stack([labels.cpu(), domains.cpu()], dim=1)
+    rows = stratified_rows(groups.numpy(), _CALIBRATION_ROWS, seed)
+    return held_out[torch.from_numpy(rows).to(held_out.device)].contiguous()

@@ -300,7 +300,9 @@ def feature_model(
         normalise=config.normalise_features,
         class_names=task.source.class_names,
         seed=config.seed,
-        calibration=calibration_features(given.held_out),
+        calibration=calibration_features(
+            given.held_out, given.held_out_labels, _domain_groups(task).held_out, config.seed
+        ),
         head=features.head if space == "backbone" else None,
     )
     return model, tuple(stages)
