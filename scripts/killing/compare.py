@@ -1,4 +1,4 @@
-"""Whether two folders hold the same, times left out, and what lies about that should not."""
+"""Whether two folders hold the same, times left out."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 __all__ = ["differences", "paths_in", "repeated_runs", "snapshot"]
 
 _TIME = "seconds"
+_NO_RESULT = (_TIME, "commit")
 _TIME_IN_STATE = re.compile(rf'\["{_TIME}", [^\[\]]*\]')
 
 
@@ -19,8 +20,8 @@ def snapshot(folder: Path, *, exact: bool) -> dict[str, str]:
 
     Args:
         folder: its files, also those in folders below; nothing where it does not exist.
-        exact: every byte counts. Otherwise what is called `seconds` in JSON, records and states does not, nor does the
-            order of records.
+        exact: every byte counts. Otherwise what is called `seconds` or `commit` in JSON, records and states does not,
+            nor does the order of records: somebody may commit while a campaign runs.
     """
     return {
         name: hashlib.sha256(_content(folder / name, exact)).hexdigest()
@@ -64,18 +65,18 @@ def _content(path: Path, exact: bool) -> bytes:
         return content
 
 
-def _without_times(value: Any) -> Any:
+def _result_alone(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _without_times(item) for name, item in value.items() if name != _TIME}
-    return [_without_times(item) for item in value] if isinstance(value, list) else value
+        return {name: _result_alone(item) for name, item in value.items() if name not in _NO_RESULT}
+    return [_result_alone(item) for item in value] if isinstance(value, list) else value
 
 
 def _timeless_json(content: bytes) -> bytes:
-    return json.dumps(_without_times(json.loads(content))).encode()
+    return json.dumps(_result_alone(json.loads(content))).encode()
 
 
 def _sorted_records(content: bytes) -> bytes:
-    records = (_without_times(json.loads(line)) for line in content.splitlines())
+    records = (_result_alone(json.loads(line)) for line in content.splitlines())
     return "\n".join(sorted(json.dumps(record) for record in records)).encode()
 
 
