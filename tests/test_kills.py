@@ -80,6 +80,15 @@ def test_it_lives_on_to_the_occurrence_that_was_meant(run_watched: Run, tmp_path
     assert (tmp_path / "work" / "b").read_text() == ""
 
 
+def test_half_a_line_is_appended_to_a_file_of_lines(run_watched: Run, tmp_path: Path) -> None:
+    moment = json.dumps({"kind": "open lines", "nth": 2, "how": "half written"})
+    ended = run_watched("[Path('lines').open('a').write('whole\\n') for i in range(3)]", "die", moment)
+    assert ended.returncode == -signal.SIGKILL
+    whole, half = (tmp_path / "work" / "lines").read_text().split("\n")
+    assert whole == "whole"
+    assert half
+
+
 def runs_folder(folder: Path, *, seconds: float, accuracy: float = 0.5, times: int = 1) -> Path:
     (folder / "stages").mkdir(parents=True)
     record = {"run": "abc", "accuracy": accuracy, "facts": {"stages": {"f": {"seconds": seconds}}}}

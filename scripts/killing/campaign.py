@@ -63,7 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     began = time.monotonic()
     print(f"{_versions()}; seed {options.seed}; in {root}", flush=True)
     chosen = options.only or list(FAMILIES)
-    trials = list(_trials(Ground(root, options.seed), chosen, options.kills, options.keep))
+    try:
+        trials = list(_trials(Ground(root, options.seed), chosen, options.kills, options.keep))
+    except KeyboardInterrupt:
+        print(f"Stopped; {root} is kept.", file=sys.stderr)
+        return 130
     print(f"\n{_table(trials)}\n\n{time.monotonic() - began:.0f} s")
     failed = [trial for trial in trials if trial.complaints]
     for trial in failed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from tempfile import TemporaryDirectory
 from killing.commands import BENCH, FIT, Command, Ended, run
 from killing.compare import paths_in
 from killing.ground import Ground, Reference, Trial
+from killing.moments import limit_file_size
 
 __all__ = ["on_full_disks"]
 
@@ -59,8 +59,7 @@ def _on_small_disk(ground: Ground, reference: Reference, size: int) -> Trial:
 
 def _with_limit(ground: Ground, reference: Reference, size: int) -> Trial:
     trial = ground.trial("disk", f"{reference.command.name} with files of at most {size // 4096} KiB")
-    limit = (size // 4, resource.RLIM_INFINITY)
-    ended = run(reference.command, trial.folder, prepare=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit))
+    ended = run(reference.command, trial.folder, prepare=lambda: limit_file_size(size // 4))
     _require_a_good_end(trial, reference, ended)
     _go_on(trial, reference)
     return trial

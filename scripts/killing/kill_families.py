@@ -24,7 +24,7 @@ def at_random_times(ground: Ground, command: Command, kills: int) -> Iterator[Tr
     """Killed once, at a time drawn uniformly from that of the undisturbed run."""
     reference = ground.reference(command)
     for _ in range(kills):
-        trial = ground.trial(command.name, "")
+        trial = ground.trial(command.name, command.name)
         _kill_at_random(ground, trial, reference)
         yield _finished(ground, trial, reference)
 

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["HOWS", "Moment", "Operation", "dying_at", "read_recorded", "recording", "watch"]
+__all__ = ["HOWS", "Moment", "Operation", "dying_at", "limit_file_size", "read_recorded", "recording", "watch"]
 
 HOWS = {
     "open": ("as it appears", "half written"),
@@ -30,6 +30,7 @@ HOWS = {
 """When to die at an operation."""
 
 _TORN_AFTER_BYTES = 100
+_HALF_A_LINE = b'{"dataset": "photos", "target": '
 _HASH = re.compile(r"[0-9a-f]{8,}")
 _OF_A_PROCESS = re.compile(r"\.\d+\.\*-\*\.")
 
@@ -127,8 +128,11 @@ class _Hook:
         return Operation("remove", place) if place and os.path.lexists(self.root / place) else None
 
     def _place(self, path: Any, dir_fd: int = -1) -> str | None:
-        """Where it lies under the root; None where it does not."""
-        base = self.root if dir_fd == -1 else Path(os.readlink(f"/proc/self/fd/{dir_fd}"))
+        """Where it lies under the root; None where it does not, or where that cannot be found out."""
+        try:
+            base = self.root if dir_fd == -1 else Path(os.readlink(f"/proc/self/fd/{dir_fd}"))
+        except OSError:  # only Linux tells the folder of a descriptor
+            return None
         full = Path(os.path.normpath(base / os.fsdecode(path)))
         return str(full.relative_to(self.root)) if full.is_relative_to(self.root) else None
 
@@ -161,22 +165,30 @@ def _killer(root: Path, moment: Moment) -> Callable[[Operation], None]:
 def _die(root: Path, operation: Operation, how: str) -> None:
     """Do what still happens before the end, and end; a half-written file ends this process at its next write."""
     path = root / operation.path
-    if how == "half written":
-        _die_in_the_next_write(path, operation.flags)
+    if how == "half written" and not operation.flags & os.O_APPEND:
+        _die_in_the_next_write()
         return
-    if how == "as it appears":
-        path.mkdir() if operation.event == "mkdir" else os.open(path, operation.flags, 0o666)
-    elif how == "after":
+    if how == "after":
         os.rename(root / operation.source, path)
+    elif operation.event == "mkdir":
+        path.mkdir()
+    elif operation.event == "open":
+        descriptor = os.open(path, operation.flags, 0o666)
+        # A line is appended in one write, which only a power cut can tear.
+        os.write(descriptor, _HALF_A_LINE if how == "half written" else b"")
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _die_in_the_next_write(path: Path, flags: int) -> None:
+def _die_in_the_next_write() -> None:
     """The kernel ends a process that writes beyond its limit, after it wrote what fits."""
-    limit = _TORN_AFTER_BYTES + (path.stat().st_size if flags & os.O_APPEND and path.exists() else 0)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    limit_file_size(_TORN_AFTER_BYTES)
+
+
+def limit_file_size(limit: int) -> None:
+    """From now on this process cannot write a file beyond so many bytes."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
 
 def recording(to: Path, arguments: Iterable[str]) -> list[str]:
