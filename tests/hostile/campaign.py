@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import hashlib
 import io
 import os
@@ -28,8 +29,11 @@ ANSWER, REFUSAL = frozenset({ANSWERED}), frozenset({REFUSED})
 EITHER, NO = ANSWER | REFUSAL, frozenset({REFUSED, USAGE})
 ANY = EITHER | NO
 
+Snapshot = dict[str, tuple[Any, ...]]
+
 SECONDS_ALLOWED = int(os.environ.get("HS", 60))
-_MEMORY_ALLOWED = 6 << 30
+_TOO_LONG = f"took more than {SECONDS_ALLOWED} s"
+_MEMORY_ALLOWED = 3 << 30
 _ONE_OF = 10
 _INSTALLED_ONE_OF = 15
 
@@ -73,11 +77,14 @@ class Scene:
     """What cases start from; `place` is theirs alone, the rest is shared and not to be changed.
 
     Args:
-        place: an empty folder, the working directory of the case.
+        place: an empty folder, the working directory of the case, alone in a folder that is watched too. Whatever a
+            case may be written to lies in it: these cases try what destroys.
         model: a fitted `Homefold`.
         projector: a fitted `ManifoldProjector`.
         photos: a folder of domains.
         runs: a folder that a benchmark left.
+        unfinished: what a fit to `model` that was stopped left beside it.
+        same_fit: the words of that fit.
         homefold: `model` in memory.
         features: `projector` in memory.
     """
@@ -87,6 +94,8 @@ class Scene:
     projector: Path
     photos: Path
     runs: Path
+    unfinished: Path
+    same_fit: tuple[object, ...]
     homefold: Homefold
     features: ManifoldProjector
 
@@ -94,10 +103,15 @@ class Scene:
         """A copy in `place` that a case may damage."""
         return Path(shutil.copytree(original, self.place / original.name))
 
-    @property
-    def shared(self) -> dict[str, Path]:
-        """What may be copied, by the word that stands for it in a table."""
-        return {"MODEL": self.model, "PHOTOS": self.photos, "RUNS": self.runs}
+    @contextlib.contextmanager
+    def cached_in(self, folder: Path) -> Iterator[None]:
+        """Decoded images are kept in `folder`."""
+        before = os.environ["HOMEFOLD_CACHE"]
+        os.environ["HOMEFOLD_CACHE"] = str(folder)
+        try:
+            yield
+        finally:
+            os.environ["HOMEFOLD_CACHE"] = before
 
     @property
     def image(self) -> Path:
@@ -151,12 +165,12 @@ class Ended:
     """How a case ended.
 
     Args:
-        verdict: the kind of answer; None where there was none that the rules allow.
+        verdict: the kind of answer; for an ending that the rules do not allow, what is wrong with it.
         said: all that it said.
         sentence: what it said of an error.
     """
 
-    verdict: str | None
+    verdict: str
     said: str
     sentence: str = ""
 
@@ -164,20 +178,20 @@ class Ended:
 def run(case: Case, scene: Scene) -> str:
     """Run one case and hold it to every rule; the verdict."""
     act = case.arrange(scene)
-    before = snapshot(scene.place)
+    watched = scene.place.parent
+    before = snapshot(watched)
     try:
         ended = _met(case, act, scene)
     finally:
-        _let_readers_go(scene.place)
-    faults = [] if ended.verdict else ["it ended in no way that the rules allow"]
-    if ended.verdict and ended.verdict not in case.expected:
-        faults.append(f"{ended.verdict}, expected: {' or '.join(sorted(case.expected))}")
+        _let_readers_go(watched)
+    faults = []
+    if ended.verdict not in case.expected:
+        faults.append(f"{ended.verdict}; expected: {' or '.join(sorted(case.expected))}")
     if ended.verdict == REFUSED and _plain(act.mentions) not in _plain(ended.sentence):
         faults.append(f"the sentence does not name {act.mentions}")
-    faults += _changes(before, snapshot(scene.place), act, scene.place, ended.verdict == ANSWERED)
+    faults += _changes(before, snapshot(watched), act, scene.place, ended.verdict == ANSWERED)
     told = f"{'; '.join(faults)}\n{ended.said[-3000:]}".encode(errors="backslashreplace").decode()
     assert not faults, told
-    assert ended.verdict is not None
     return ended.verdict
 
 
@@ -194,27 +208,31 @@ def _called(call: Call, place: Path) -> Ended:
             call.function()
     except (HomefoldError, *call.errors) as error:
         return Ended(REFUSED, str(error), str(error))
-    except (Exception, TookTooLong):
-        return Ended(None, traceback.format_exc())
+    except (Exception, TookTooLong) as error:
+        return Ended(_raised(error), traceback.format_exc())
     return Ended(ANSWERED, "")
 
 
 def _commanded(words: list[str], place: Path) -> Ended:
     # Real text streams over bytes: a name that no encoding has must fail here as it would on a terminal.
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors=errors) for errors in ("strict", "backslashreplace"))
-    failed, code = "", 0
+    verdict, failed, code = "", "", 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             with _held(place):
                 code = main(words)
-        except (Exception, TookTooLong):
-            failed = traceback.format_exc()
+        except (Exception, TookTooLong) as error:
+            verdict, failed = _raised(error), traceback.format_exc()
     texts = []
     for stream in (out, err):
         with contextlib.suppress(UnicodeEncodeError):
             stream.flush()
         texts.append(stream.buffer.getvalue().decode(errors="replace"))  # type: ignore[attr-defined]
-    return Ended(None, f"{''.join(texts)}{failed}") if failed else _judged(code, *texts)
+    return Ended(verdict, f"{''.join(texts)}{failed}") if failed else _judged(code, *texts)
+
+
+def _raised(error: BaseException) -> str:
+    return _TOO_LONG if isinstance(error, TookTooLong) else f"raised {type(error).__name__}"
 
 
 def _installed(words: list[str], place: Path) -> Ended:
@@ -223,23 +241,26 @@ def _installed(words: list[str], place: Path) -> Ended:
     try:
         done = subprocess.run([*program, *words], cwd=place, capture_output=True, timeout=SECONDS_ALLOWED, check=False)
     except subprocess.TimeoutExpired:
-        return Ended(None, f"took more than {SECONDS_ALLOWED} s")
+        return Ended(_TOO_LONG, "")
     return _judged(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
 
 def _judged(code: int, out: str, err: str) -> Ended:
     """By the exit codes that `homefold.cli.main` documents, and by what was said."""
     said = f"exit code {code}\n{out}{err}"
-    if "Traceback (most recent call last)" in out + err or code not in (0, 1, 2):
-        return Ended(None, said)
+    if "Traceback (most recent call last)" in out + err:
+        return Ended("printed a traceback", said)
     if code == 0:
         return Ended(ANSWERED, said)
     if code == 2:
-        return Ended(USAGE if err.strip() else None, said, err)
-    sentences = [line for line in (out + err).splitlines() if line.startswith("error: ")]
+        return Ended(USAGE if err.strip() else "said nothing", said, err)
     # What `data verify` finds it tells on standard output, a sentence each.
-    single = sentences and (not err.strip() or err.rstrip("\n").splitlines()[-1] == sentences[-1] or sentences[-1] in out)
-    return Ended(REFUSED if single else None, said, "\n".join(sentences))
+    sentences = [line for line in (out + err).splitlines() if line.startswith("error: ")]
+    if code != 1 or not sentences:
+        return Ended(f"ended with exit code {code} and no sentence", said)
+    if sentences[-1] not in out and err.splitlines()[-1] != sentences[-1]:
+        return Ended("refused with a sentence of several lines", said)
+    return Ended(REFUSED, said, "\n".join(sentences))
 
 
 def _plain(text: str) -> str:
@@ -251,7 +272,8 @@ def _held(place: Path) -> Iterator[None]:
     """Within the time, within a bound of memory, in the case's own folder."""
 
     def stop(number: int, frame: object) -> None:
-        raise TookTooLong(f"took more than {SECONDS_ALLOWED} s")
+        _let_readers_go(place)
+        raise TookTooLong
 
     limits, here, before = resource.getrlimit(resource.RLIMIT_AS), Path.cwd(), signal.signal(signal.SIGALRM, stop)
     taken = Path("/proc/self/statm")
@@ -259,11 +281,14 @@ def _held(place: Path) -> Iterator[None]:
         pages = int(taken.read_text().split()[0])
         resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + _MEMORY_ALLOWED, limits[1]))
     os.chdir(place)
+    # Code that is not Python's may never come back to hear the signal: then its process goes, which is told too.
+    faulthandler.dump_traceback_later(2 * SECONDS_ALLOWED, exit=True, file=sys.__stderr__)
     signal.alarm(SECONDS_ALLOWED)
     try:
         yield
     finally:
         signal.alarm(0)
+        faulthandler.cancel_dump_traceback_later()
         signal.signal(signal.SIGALRM, before)
         os.chdir(here)
         resource.setrlimit(resource.RLIMIT_AS, limits)
@@ -276,9 +301,9 @@ def _let_readers_go(place: Path) -> None:
             os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK))
 
 
-def snapshot(place: Path) -> dict[str, tuple[Any, ...]]:
+def snapshot(place: Path) -> Snapshot:
     """Everything below a folder, links not followed: kind, size and hash by name."""
-    found: dict[str, tuple[Any, ...]] = {}
+    found: Snapshot = {}
     for folder, names, files in os.walk(place):
         for name in (*names, *files):
             path = os.path.join(folder, name)
@@ -293,23 +318,25 @@ def snapshot(place: Path) -> dict[str, tuple[Any, ...]]:
 
 
 def _changes(
-    before: dict[str, tuple[Any, ...]], after: dict[str, tuple[Any, ...]], act: Command | Call, place: Path, answered: bool
+    before: Snapshot, after: Snapshot, act: Command | Call, place: Path, answered: bool
 ) -> list[str]:
     """What changed that may not, and what was left half-written."""
     changed = [name for name in {*before, *after} if before.get(name) != after.get(name)]
-    out = None if act.out is None else os.path.relpath(os.path.normpath(place / act.out), place)
+    out = None if act.out is None else os.path.relpath(os.path.normpath(place / act.out), place.parent)
     faults = []
     for name in sorted(changed):
-        within = out is not None and Path(name).is_relative_to(out)
-        checkpoint = out is not None and Path(name).is_relative_to(f"{out}.unfinished") and _has_checkpoint(place, out)
-        if not within and not checkpoint:
-            faults.append(f"{name!r} was {'changed' if name in before else 'left'} outside the named output")
-        elif within and not answered and not act.resumes:
-            faults.append(f"{name!r} was {'changed' if name in before else 'left'} by what was refused")
-        elif Path(name).name.startswith(".") and name.endswith((".tmp", ".old")):
-            faults.append(f"{name!r} was left half-written")
+        what = f"{name!r} was {'left' if name not in before else 'changed' if name in after else 'removed'}"
+        if out is not None and Path(name).is_relative_to(f"{out}.unfinished"):
+            faults += [] if _may_go_on(place.parent / f"{out}.unfinished", answered) else [f"{what}, and there is no checkpoint"]
+        elif out is None or not (Path(name).is_relative_to(out) or (answered and Path(out).is_relative_to(name))):
+            faults.append(f"{what} outside the named output")
+        elif not answered and not act.resumes:
+            faults.append(f"{what} by what was refused")
+        elif Path(name).name.startswith(".") and name.endswith((".tmp", ".old")) and name in after:
+            faults.append(f"{what} half-written")
     return faults
 
 
-def _has_checkpoint(place: Path, out: str) -> bool:
-    return any((place / f"{out}.unfinished").glob("*.safetensors"))
+def _may_go_on(unfinished: Path, answered: bool) -> bool:
+    """Whether the folder of a fit that stopped is as it should be: gone when done, kept with a checkpoint."""
+    return not unfinished.exists() if answered else any(unfinished.glob("*.safetensors")) or not unfinished.exists()

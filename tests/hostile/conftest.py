@@ -30,7 +30,10 @@ def stage(tmp_path_factory: pytest.TempPathFactory, _own_cache: None) -> dict[st
     """What all scenes share."""
     root = tmp_path_factory.mktemp("hostile")
     photos = make_photos(root / "photos", images=4)
-    assert main(["fit", str(photos), "--out", str(root / "model"), "--holdout", "night", *TINY]) == 0
+    words = ["fit", str(photos), "--holdout", "night", *TINY, "--features.checkpoint-seconds", "0"]
+    assert main([*words, "--out", str(root / "model")]) == 0
+    model = Homefold.load(root / "model", device="cpu")
+    unfinished = _stopped_fit(model, photos, root / "model.unfinished")
     random = np.random.default_rng(0)
     y = np.repeat(["cat", "dog", "owl"], 20)
     x = np.repeat(random.normal(size=(3, 12)), 20, axis=0) + 0.3 * random.normal(size=(60, 12))
@@ -41,17 +44,32 @@ def stage(tmp_path_factory: pytest.TempPathFactory, _own_cache: None) -> dict[st
         "projector": root / "projector",
         "photos": photos,
         "runs": write_runs(root / "runs", pacs_records(1)[:12]),
-        "homefold": Homefold.load(root / "model", device="cpu"),
+        "unfinished": unfinished,
+        "same_fit": (*words, "--out", "model"),
+        "homefold": model,
         "features": projector,
     }
+
+
+def _stopped_fit(model: Homefold, photos: Path, folder: Path) -> Path:
+    """The checkpoint of a fit that somebody stopped."""
+
+    def stop(figures: dict[str, float]) -> None:
+        if figures["epoch"] == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Homefold(model.config, device="cpu").fit(photos, holdout="night", work_dir=folder, on_epoch=stop)
+    return folder
 
 
 @pytest.fixture
 def scene(stage: dict[str, Any]) -> Iterator[Scene]:
     """A folder of the case's own, gone afterwards."""
-    place = Path(tempfile.mkdtemp(prefix="hostile-")).resolve()
-    yield Scene(place, **stage)
-    shutil.rmtree(place, ignore_errors=True)
+    watched = Path(tempfile.mkdtemp(prefix="hostile-")).resolve()
+    (watched / "here").mkdir()
+    yield Scene(watched / "here", **stage)
+    shutil.rmtree(watched, ignore_errors=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -59,14 +77,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     named = any("::" in argument for argument in config.args)
     if named or "hostile" in config.getoption("-m"):
         return
-    kept = [item for item in items if "case" not in (params := _params(item)) or params["case"].fast]
-    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-    items[:] = kept
-
-
-def _params(item: pytest.Item) -> dict[str, Any]:
-    call = getattr(item, "callspec", None)
-    return call.params if call and item.get_closest_marker("hostile") else {}
+    left_out = [item for item in items if item.get_closest_marker("hostile") and not item.callspec.params["case"].fast]
+    config.hook.pytest_deselected(items=left_out)
+    dropped = set(left_out)
+    items[:] = [item for item in items if item not in dropped]
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

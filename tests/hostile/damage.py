@@ -22,7 +22,13 @@ ODD_VALUES: dict[str, Any] = {
     "list": [1, 2],
     "true": True,
 }
-ODD_JSON: dict[str, Any] = {**ODD_VALUES, "null": None, "object": {"a": {"b": 1}}, "fraction": 0.5, "surrogate": "\ud800"}
+ODD_JSON: dict[str, Any] = {
+    **ODD_VALUES,
+    "null": None,
+    "object": {"a": {"b": 1}},
+    "fraction": 0.5,
+    "surrogate": "\ud800",
+}
 
 
 def garbage(size: int) -> bytes:
@@ -86,12 +92,12 @@ ODD_JSON_TEXTS: dict[str, bytes] = {
 }
 
 
-def leaves(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """Every value of nested dicts and lists that is neither, or empty, with the way to it."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
-    if not inner:
-        yield path, value
-    for key, item in inner:
+def leaves(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """The way to every value of nested dicts that is none, or an empty one."""
+    if not isinstance(value, dict) or not value:
+        yield path
+        return
+    for key, item in value.items():
         yield from leaves(item, (*path, key))
 
 

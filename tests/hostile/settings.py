@@ -188,12 +188,17 @@ def _words() -> list[Case]:
 
 def _worded(words: tuple[str, ...]) -> Callable[[Scene], Command]:
     def arrange(scene: Scene) -> Command:
-        places = {name: scene.copy(path) for name, path in scene.shared.items() if name in words}
-        if "IMAGE" in words:
-            places["IMAGE"] = Path(shutil.copy(scene.image, scene.place))
-        return Command(tuple(places.get(word, word) for word in words))
+        shared = {"MODEL": scene.model, "PHOTOS": scene.photos, "RUNS": scene.runs}
+        places = {name: str(scene.copy(path)) for name, path in shared.items() if name in words}
+        places["IMAGE"] = shutil.copy(scene.image, scene.place)
+        return Command(tuple(_placed(word, places) for word in words))
 
     return arrange
+
+
+def _placed(word: str, places: dict[str, str]) -> str:
+    first, slash, rest = word.partition("/")
+    return places.get(first, first) + slash + rest
 
 
 _PREDICT = ("predict", "MODEL", "IMAGE", "--device", "cpu")
@@ -210,9 +215,8 @@ WORDS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
     "fit-empty-data": (("fit", "", "--out", "model"), REFUSAL),
     "fit-empty-out": (("fit", "PHOTOS", "--out", "", "--preset", "small"), NO),
     "fit-out-here": (("fit", "PHOTOS", "--out", ".", "--preset", "small"), REFUSAL),
-    "fit-out-root": (("fit", "PHOTOS", "--out", "/", "--preset", "small"), REFUSAL),
     "fit-out-is-the-data": (("fit", "PHOTOS", "--out", "PHOTOS", "--preset", "small", "--overwrite"), REFUSAL),
-    "fit-out-below-a-device": (("fit", "PHOTOS", "--out", "/dev/null/m", "--preset", "small"), REFUSAL),
+    "fit-out-below-a-file": (("fit", "PHOTOS", "--out", "IMAGE/m", "--preset", "small"), REFUSAL),
     "fit-out-too-long": (("fit", "PHOTOS", "--out", "m" * 300, "--preset", "small"), REFUSAL),
     "fit-holdout-unknown": ((*_FIT, "--holdout", "nowhere"), REFUSAL),
     "fit-holdout-empty": ((*_FIT, "--holdout", ""), REFUSAL),
@@ -251,8 +255,7 @@ WORDS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
     "predict-out-empty": ((*_PREDICT, "--out", ""), NO),
     "predict-out-the-image": ((*_PREDICT, "--out", "IMAGE"), REFUSAL),
     "predict-out-the-model": ((*_PREDICT, "--out", "MODEL"), REFUSAL),
-    "predict-out-below-a-file": ((*_PREDICT, "--out", "/dev/null/answers"), REFUSAL),
-    "predict-out-device": ((*_PREDICT, "--out", "/dev/full"), REFUSAL),
+    "predict-out-below-a-file": ((*_PREDICT, "--out", "IMAGE/answers"), REFUSAL),
     "evaluate-domain-unknown": (("evaluate", "MODEL", "PHOTOS", "--domain", "noon"), REFUSAL),
     "evaluate-no-data": (("evaluate", "MODEL"), frozenset({USAGE})),
     "evaluate-empty-data": (("evaluate", "MODEL", ""), REFUSAL),
@@ -306,14 +309,14 @@ WORDS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
     "bench-set-dots": ((*_BENCH, "--set", "..=1"), REFUSAL),
     "bench-set-twice": ((*_BENCH, "--set", "features.epochs=3", "features.epochs=4"), ANY),
     "bench-out-file": (("bench", "digits-mini", "--out", "IMAGE", *PLAN[4:], "--methods", "vae"), REFUSAL),
-    "bench-out-below-a-file": (("bench", "digits-mini", "--out", "/dev/null/r", *PLAN[4:], "--methods", "vae"), EITHER),
+    "bench-out-below-a-file": (("bench", "digits-mini", "--out", "IMAGE/r", *PLAN[4:], "--methods", "vae"), EITHER),
     "bench-device-meta": ((*_BENCH, "--device", "meta"), EITHER),
     "report-nothing": (("report",), NO),
     "report-empty": (("report", ""), REFUSAL),
     "report-two-no-out": (("report", "RUNS", "RUNS"), REFUSAL),
     "report-format-unknown": (("report", "RUNS", "--format", "pdf", "--out", "r"), frozenset({USAGE})),
     "report-out-file": (("report", "RUNS", "--format", "csv", "--out", "IMAGE"), REFUSAL),
-    "report-out-device": (("report", "RUNS", "--format", "csv", "--out", "/dev/null/r"), REFUSAL),
+    "report-out-below-a-file": (("report", "RUNS", "--format", "csv", "--out", "IMAGE/r"), REFUSAL),
     "data-nothing": (("data",), frozenset({USAGE})),
     "data-unknown": (("data", "lst"), frozenset({USAGE})),
     "data-describe-empty": (("data", "describe", ""), REFUSAL),
