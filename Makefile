@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+KILLS ?= 50
 
-.PHONY: demo test lint types check oldest wheel clean help
+.PHONY: demo test kills lint types check oldest wheel clean help
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -22,12 +23,16 @@ demo: $(STAMP)  ## Install if needed, then train and project on the embedded dat
 test: $(STAMP) lint types  ## Install if needed, then run every check
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-lint: $(STAMP)  ## Style
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+kills: $(STAMP)  ## Kill fit and bench KILLS times and at every file they write, and compare (about 20 minutes)
+	$(BIN)/python scripts/kills --kills $(KILLS)
 
-types: $(STAMP)  ## Types of the package
+lint: $(STAMP)  ## Style
+	$(BIN)/ruff check src tests benchmarks examples scripts scripts/kills
+	$(BIN)/ruff format --check src tests benchmarks examples scripts scripts/kills
+
+types: $(STAMP)  ## Types of the package and of the scripts
 	$(BIN)/mypy
+	$(BIN)/mypy scripts/killing
 
 oldest:  ## Run the tests with the oldest supported torch, in a virtual environment of its own
 	$(PYTHON) -m venv .venv-oldest

@@ -176,9 +176,7 @@ class Homefold:
         if task.stages.has_begun(features_id(task.key)):
             self.reporter.message(f"Going on with what was trained before in {work_dir}.")
         elif not task.stages.is_empty:
-            self.reporter.message(
-                f"Starting anew: what {work_dir} holds was trained with other settings or images."
-            )
+            self.reporter.message(f"Starting anew: what {work_dir} holds was trained with other settings or images.")
         with deterministic_algorithms(self.deterministic):
             self._trained = train_stages(task)
         return self

@@ -180,6 +180,7 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
             normalise=self.normalise,
             seed=self.random_state,
             device=resolve_device(self.device),
+            held_out_domains=None if domains is None else torch.from_numpy(groups[held_out]),
         )
         return self
 

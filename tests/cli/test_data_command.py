@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,30 @@ def test_a_packed_folder_is_described_verified_and_fitted_to_as_it_is(
     assert ended.code == 0, ended.err
     assert homefold("info", tmp_path / "m", "--json").json["source_domains"] == ["day", "dusk"]
     assert homefold("evaluate", tmp_path / "m", packed, "--domain", "night", "--json").code == 0
+
+
+def test_a_cut_tar_is_refused_by_every_command(
+    homefold: Homefold, photos: Path, shared_model: Path, tmp_path: Path
+) -> None:
+    packed = Path(shutil.make_archive(str(tmp_path / "packed"), "tar", photos))
+    with tarfile.open(packed) as archive:
+        half = next(member.offset for member in archive if member.name.startswith("./night"))
+    packed.write_bytes(packed.read_bytes()[:half])
+    before = set(tmp_path.iterdir())
+    said = f"{packed} cannot be read as an uncompressed tar (it ends without the empty block"
+    for words in (
+        ["fit", packed, "--out", tmp_path / "m", *QUICK],
+        ["evaluate", shared_model, packed],
+        ["bench", "single-source", "--data", packed, "--preset", "quick", "--out", tmp_path / "runs"],
+        ["data", "describe", packed],
+    ):
+        ended = homefold(*words)
+        assert ended.code == 1
+        assert ended.error.startswith(said)
+    ended = homefold("data", "verify", packed)
+    assert ended.code == 1
+    assert f"error: {said}" in ended.out
+    assert set(tmp_path.iterdir()) == before
 
 
 def test_describe_shows_official_splits(homefold: Homefold, tmp_path: Path) -> None:

@@ -302,6 +302,12 @@ def test_a_zip_that_lies_about_a_place_has_a_bad_image(tmp_path, offset):
         _pixels(replace(image, offset=offset))
 
 
+def test_a_zip_without_a_members_own_header_has_a_bad_image(tmp_path):
+    ((_, image),) = archive_images(write_zip(tmp_path / "x.zip", {"a.png": png(0)}))
+    with pytest.raises(BadImageError, match=r"the zip's header for it is not where it should be"):
+        _pixels(replace(image, offset=7))
+
+
 def test_a_small_member_that_unfolds_to_more_than_it_says_is_not_unfolded(tmp_path):
     bomb = _patched_zip(tmp_path / "x.zip", {"a.png": bytes(10**8)}, _CENTRAL, {24: (1000).to_bytes(4, "little")})
     ((_, image),) = archive_images(bomb)

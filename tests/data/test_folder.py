@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import glob
 import os
 from collections.abc import Sequence
 from contextlib import contextmanager
@@ -350,7 +351,7 @@ def test_a_folder_that_the_system_refuses_becomes_a_sentence(photos, monkeypatch
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, "scandir", refuse)
-    for search in (scan_folder, find_images):
+    for search in (scan_folder, find_images, lambda root: find_images(str(root / "**" / "*.png"))):
         with pytest.raises(DataError, match=rf"The folder .*photos may not be read \({os.strerror(code)}\); make it"):
             search(photos)
 
@@ -379,6 +380,44 @@ def test_files_folders_and_patterns_are_found_once_each_in_order(photos, tmp_pat
     assert find_images(arguments) == expected
     assert find_images(str(photos / "inside")) == cats_and_dogs
     assert find_images([str(photos / "in*")]) == cats_and_dogs
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "*/cat/*",
+        "**/cat/*",
+        "**",
+        "**/**",
+        "in*/**",
+        "**/*.png",
+        "*/**/1.*",
+        "**/[cd]*/**/0.png",
+        "**/.h*/**",
+        "in*/c?t",
+    ],
+)
+def test_patterns_find_what_the_standard_library_finds(photos, monkeypatch, pattern):
+    _image(photos / "inside" / "cat" / "deep" / "er" / "0.png")
+    _image(photos / ".hidden" / "cat" / "0.png")
+    _image(photos / "inside" / ".hidden.png")
+    monkeypatch.chdir(photos)
+    hits = [Path(hit) for hit in glob.glob(pattern, recursive=True)]
+    below = [path for hit in hits for path in [hit, *(hit.rglob("*.png") if hit.is_dir() else [])]]
+    shown = {path for path in below if path.suffix == ".png" and not path.name.startswith(".")}
+    assert set(find_images(pattern)) == shown
+    assert set(find_images(str(photos / pattern))) == {photos / path for path in shown}
+
+
+@pytest.mark.parametrize("pattern", ["**/*.png", "**/**/**/*.png", "**/cat/**/*.png", "**"])
+def test_a_pattern_does_not_go_round_in_links(photos, pattern):
+    expected = find_images(str(photos / pattern))
+    for name in ("cat", "dog"):
+        (photos / "inside" / name / "round").symlink_to(photos)
+        (photos / "outside" / name / "round").symlink_to(photos)
+    found = find_images(str(photos / pattern))
+    assert {path.resolve() for path in found} >= {path.resolve() for path in expected}
+    assert len(found) <= 3 * len(expected)
 
 
 def test_a_file_named_outright_is_taken_whatever_it_is_called(tmp_path):

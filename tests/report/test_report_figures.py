@@ -16,7 +16,7 @@ from homefold.report.answer_figures import confusion_matrices, coverage_curves, 
 from homefold.report.calibration import reliability
 from homefold.report.divergence import a_distance
 from homefold.report.drawing import COLOURS, method_colour
-from homefold.report.feature_figures import loss_curves, target_distances
+from homefold.report.feature_figures import loss_curves, target_distances, tsne_maps
 from homefold.report.figures import SECTIONS, build_figures
 from homefold.report.runs import read_runs
 
@@ -160,3 +160,17 @@ def test_a_name_with_any_sign_in_it_can_be_drawn(tmp_path: Path) -> None:
 def test_a_method_has_one_colour_whoever_stands_beside_it(method: str) -> None:
     assert method_colour(method, [method]) == method_colour(method, ["deep-all", "vae", method])
     assert len(set(COLOURS)) == 8
+
+
+def test_a_map_of_many_features_shows_every_class_and_domain_and_says_how_many_it_took(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("homefold.report.feature_figures._MOST_POINTS", 60)
+    records = [record(method="deep-all")]
+    write_runs(tmp_path, records)
+    write_artifacts(tmp_path, records)
+    by_class, by_domain = tsne_maps(read_runs(tmp_path))
+    # 120 features of three sources and 80 of the target, whose rows cycle through the classes.
+    assert "t-SNE of 60 of 200 features" in by_class.caption
+    assert by_class.alt == "Scatter of 60 of 200 features, coloured by class (4)."
+    assert by_domain.alt == "Scatter of 60 of 200 features, coloured by domain (4)."

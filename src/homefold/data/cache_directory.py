@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from homefold.data.paths import given_path
+
 __all__ = ["cache_directory"]
 
 
@@ -14,7 +16,7 @@ def cache_directory() -> Path:
     `HOMEFOLD_CACHE` if it is set, else `XDG_CACHE_HOME/homefold`, else `~/.cache/homefold`.
     """
     if own := os.environ.get("HOMEFOLD_CACHE"):
-        return Path(own).expanduser()
+        return given_path(own)
     if shared := os.environ.get("XDG_CACHE_HOME"):
-        return Path(shared).expanduser() / "homefold"
+        return given_path(shared) / "homefold"
     return Path.home() / ".cache" / "homefold"

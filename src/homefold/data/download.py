@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from homefold.data.paths import given_path
 from homefold.data.registry import dataset_entry
 from homefold.errors import DataError
 
@@ -36,7 +37,7 @@ def download_dataset(name: str, folder: str | Path) -> str:
             f"{name} cannot be downloaded from here. Get it from {entry.source}; licence: {entry.licence}. "
             f"Then lay it out as {entry.layout}."
         )
-    target = Path(folder).expanduser()
+    target = given_path(folder)
     parts, then = _DOWNLOADS[name]
     try:
         target.mkdir(parents=True, exist_ok=True)

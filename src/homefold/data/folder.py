@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -216,10 +216,14 @@ def _is_image(path: Path) -> bool:
 
 
 def _images_below(folder: Path, tree: DomainTree | None = None) -> list[Path]:
-    """Every image below a folder; a folder that links lead to again is entered once, so loops end."""
-    found: list[Path] = []
+    """Every image below a folder."""
+    return sorted(image for _, images in _walk([folder], tree) for image in images)
+
+
+def _walk(start: Sequence[Path], tree: DomainTree | None = None) -> Iterator[tuple[Path, list[Path]]]:
+    """Folders and all below them, each with its images; one that links lead to again is entered once, so loops end."""
     seen: set[tuple[int, int]] = set()
-    waiting = [folder]
+    waiting = list(start)
     while waiting:
         current = waiting.pop()
         with walking(current):
@@ -228,9 +232,8 @@ def _images_below(folder: Path, tree: DomainTree | None = None) -> list[Path]:
             continue
         seen.add((status.st_dev, status.st_ino))
         folders, images = _list(current, tree)
-        found.extend(images)
+        yield current, images
         waiting.extend(folders)
-    return sorted(found)
 
 
 def _matches(argument: str | Path) -> list[Path]:
@@ -244,13 +247,31 @@ def _matches(argument: str | Path) -> list[Path]:
                 "(homefold fit and evaluate read <domain>/<class>/<image> in a tar or zip as it is.)"
             )
         return [path]
-    try:
-        hits = [Path(hit) for hit in glob.glob(str(path), recursive=True)]
-    except ValueError:  # a zero byte, which no name has
+    if "\0" in str(path):  # no name has one, and `glob` stumbles over it
         return []
+    hits = _expanded(path)
     return [
         found for hit in hits for found in (_images_below(hit) if hit.is_dir() else [hit] if _is_image(hit) else [])
     ]
+
+
+def _expanded(pattern: Path) -> list[Path]:
+    """What a pattern matches; unlike `glob`'s, its `**` does not follow links round in circles."""
+    parts, places = list(pattern.parts), [Path()]
+    while parts and parts[-1] == "**":  # a folder stands for all in it
+        parts.pop()
+    while "**" in parts:
+        at = parts.index("**")
+        folders = [place for place in _matching(places, parts[:at]) if place.is_dir()]
+        places, parts = [folder for folder, _ in _walk(folders)], parts[at + 1 :]
+    return _matching(places, parts)
+
+
+def _matching(places: Sequence[Path], parts: Sequence[str]) -> list[Path]:
+    """What lies in the places under names that match, one part of a path after the other."""
+    if not parts:
+        return list(places)
+    return [Path(hit) for place in places for hit in glob.glob(os.path.join(glob.escape(str(place)), *parts))]
 
 
 def _why_nothing(argument: str | Path) -> str:

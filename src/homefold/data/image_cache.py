@@ -4,7 +4,8 @@ An entry is a folder with `images.npy` (uint8) and `index.json`, and holds one o
 domain in one size. Its key is a hash of the bytes of its images and of every setting that decides a pixel, so what it
 holds cannot be out of date, and a copy of the images in another place or archive finds it too. Bytes are not read again
 where images of the same place, size and times were met before. Labels, paths and splits are not in it: finding the
-images, which the key needs anyway, gives them.
+images, which the key needs anyway, gives them. Each piece has a checksum of its pixels, which is compared when it is
+mapped or copied.
 
 A new set of domains takes the pieces that other entries have from there and decodes only the rest; a domain that is not
 asked for is never decoded. An entry is built beside its place and renamed there when it is complete.

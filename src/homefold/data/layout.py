@@ -158,6 +158,8 @@ def _all_images(root: Path, layout: Layout) -> Iterator[_Found]:
             raise DataError(f"{root} is neither a folder nor an uncompressed tar or a zip. {_unpack(root)}")
         yield from _in_archive(root, ())
         return
+    if kind := special_kind(root):
+        raise DataError(f"{root} is {kind}, not a folder. {_unpack(root)}")
     loose, archives, compressed = _walk(root)
     yield from loose
     there = {placed.domain for placed in _sort(layout, loose).placed}

@@ -26,7 +26,7 @@ def check_names(what: str, names: Sequence[str], where: object) -> None:
         names: of all of them.
         where: what they belong to, for the message.
     """
-    for name in names:
+    for name in map(str, names):
         if written(name) != name:
             raise DataError(
                 f"The {what} {written(name)} in {written(str(where))} has a name that is not valid UTF-8, so that no "

@@ -171,6 +171,8 @@ class ArchiveImage:
                 if self.in_zip:
                     self._skip_local_header(file)
                 content = file.read(self.stored_bytes)
+        except BadImageError:
+            raise
         except OSError as error:
             raise BadImageError(self.path, f"cannot be read ({error.strerror or error})") from None
         except (OverflowError, ValueError):

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from sklearn.manifold import TSNE
 
+from homefold.data.stratified import stratified_rows
 from homefold.report.artifacts import Artifact
 from homefold.report.divergence import FOLDS, SAMPLES, a_distance, mean_pairwise_a_distance
 from homefold.report.drawing import AFTER, BEFORE, COLOURS, WRONG, Figure, canvas, grouped_bars, legend_below, to_svg
@@ -115,16 +116,18 @@ def _maps(setup: Setup, title: str, target: str, run: Run, artifact: Artifact) -
         features = np.concatenate([features, artifact["target_features"]])
         labels = np.concatenate([labels, artifact.target_feature_labels()])
         names += [f"{target} (unseen)"] * len(artifact["target_features"])
-    step = max(1, math.ceil(len(features) / _MOST_POINTS))
-    features, labels, names = features[::step].astype(np.float32), labels[::step], names[::step]
     if len(features) < 10:
         return []
+    of = np.stack([labels.astype(np.int64), np.unique(names, return_inverse=True)[1]], axis=1)
+    rows = stratified_rows(of, _MOST_POINTS, seed=0)
+    count = f"{len(rows)} of {len(features)}"
+    features, labels, names = features[rows].astype(np.float32), labels[rows], [names[row] for row in rows]
     perplexity = min(30.0, (len(features) - 1) / 3)
     places = TSNE(init="pca", perplexity=perplexity, random_state=0, max_iter=750).fit_transform(features)
     classes = [artifact.class_name(int(label)) for label in labels]
     caption = (
-        f"{setup.title}, target {target}, seed {run.seed}. t-SNE of {len(features)} features; nearness within a clump "
-        "means something, the distance between clumps does not."
+        f"{setup.title}, target {target}, seed {run.seed}. t-SNE of {count} features, each class and domain with its "
+        "share; nearness within a clump means something, the distance between clumps does not."
     )
     figures = []
     for by, groups in (("class", classes), ("domain", names)):
@@ -135,7 +138,7 @@ def _maps(setup: Setup, title: str, target: str, run: Run, artifact: Artifact) -
                 f"tsne-{key}-{by}-{setup.slug}",
                 f"{title} features by {by}",
                 caption,
-                f"Scatter of {len(features)} features, coloured by {by} ({len(set(groups))}).",
+                f"Scatter of {count} features, coloured by {by} ({len(set(groups))}).",
                 "svg",
                 data,
             )

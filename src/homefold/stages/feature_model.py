@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from homefold.classifier import Classifier, ClassifierConfig, build_classifier, fit_classifier
+from homefold.data.stratified import stratified_rows
 from homefold.errors import ModelFileError
 from homefold.features.loss import cosine_normalise
 from homefold.manifold import (
@@ -234,6 +235,7 @@ def fit_feature_model(
     normalise: bool,
     seed: int,
     device: torch.device,
+    held_out_domains: torch.Tensor | None = None,
     reporter: ProgressReporter | None = None,
 ) -> FeatureModel:
     """Stages 2 and 3 on raw source features `(n, d)` with labels `(n,)`, selected on the held-out ones."""
@@ -263,11 +265,21 @@ def fit_feature_model(
             device=device,
             reporter=reporter,
         )
-    calibration = calibration_features(held_out)
+    calibration = calibration_features(held_out, held_out_labels, held_out_domains, seed)
     return FeatureModel(manifold, classifier, projection, normalise, class_names, seed, calibration)
 
 
-def calibration_features(held_out: torch.Tensor) -> torch.Tensor:
-    """Evenly spaced rows of the prepared held-out features `(m, d)`: enough to calibrate the off-manifold score."""
-    step = max(1, math.ceil(len(held_out) / _CALIBRATION_ROWS))
-    return held_out[::step].contiguous()
+def calibration_features(
+    held_out: torch.Tensor, labels: torch.Tensor, domains: torch.Tensor | None, seed: int
+) -> torch.Tensor:
+    """Enough of the prepared held-out features, `(m, d)`, to calibrate the off-manifold score.
+
+    Args:
+        held_out: `(n, d)` features.
+        labels: `(n,)` class of each.
+        domains: `(n,)` source domain of each, where it is known.
+        seed: of the draw.
+    """
+    groups = labels.cpu() if domains is None else torch.stack([labels.cpu(), domains.cpu()], dim=1)
+    rows = stratified_rows(groups.numpy(), _CALIBRATION_ROWS, seed)
+    return held_out[torch.from_numpy(rows).to(held_out.device)].contiguous()

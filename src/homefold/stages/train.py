@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from homefold.data.names import written
 from homefold.manifold import Manifold, ManifoldConfig, build_manifold
 from homefold.stages.classifier import classifier_id, classifier_stage
@@ -48,6 +50,7 @@ def train_stages(task: TrainingTask, *, projected: bool = True) -> TrainedModel:
     style = seen if isinstance(seen, StyledStage) else None
     if style is not None:
         stages.append(style.stages[-1])
+    domains = torch.from_numpy(task.source.domains[task.split[1]])
     model = FeatureModel(
         manifold=manifold,
         classifier=classifier,
@@ -55,7 +58,7 @@ def train_stages(task: TrainingTask, *, projected: bool = True) -> TrainedModel:
         normalise=task.config.normalise_features,
         class_names=task.source.class_names,
         seed=task.config.seed,
-        calibration=calibration_features(given.held_out),
+        calibration=calibration_features(given.held_out, given.held_out_labels, domains, task.config.seed),
     )
     return TrainedModel(
         config=task.config,

@@ -1,0 +1,355 @@
+"""Every setting there is, given values that make no sense, by every road on which settings come in.
+
+The settings are read from the code. None of these cases trains a network on images: what is accepted ends in a plan,
+in a configuration, or in a projection of twelve numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import is_dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from homefold import ManifoldProjector, preset_config
+from homefold.config import HomefoldConfig, config_from_dict, config_to_dict
+from homefold.methods import find_method, list_methods, wrapped_by_default
+from homefold.methods.settings import method_settings
+from homefold.projection import ProjectionConfig
+from hostile.campaign import ANSWER, ANY, EITHER, NO, REFUSAL, USAGE, Call, Case, Command, Scene
+from hostile.damage import ODD_VALUES, put
+
+PLAN = ("bench", "digits-mini", "--out", "runs", "--plan", "--preset", "quick", "--seeds", "1", "--targets", "street")
+
+
+def cases() -> list[Case]:
+    """The whole table."""
+    return [*_common(), *_methods(), *_projection_flags(), *_projector(), *_words(), *_unknown()]
+
+
+def _kinds(config: type[Any], before: str = "") -> dict[str, Any]:
+    """The type of every setting by its dotted name."""
+    found: dict[str, Any] = {}
+    for name, hint in typing.get_type_hints(config).items():
+        found |= _kinds(hint, f"{before}{name}.") if is_dataclass(hint) else {f"{before}{name}": hint}
+    return found
+
+
+def _is_number(hint: Any) -> bool:
+    return hint in (int, float) or (typing.get_origin(hint) is types.UnionType and bool({int, float} & set(typing.get_args(hint))))
+
+
+def _values(hint: Any) -> list[str]:
+    """Odd values worth trying: numbers can be wrong in more ways than words."""
+    if _is_number(hint):
+        return list(ODD_VALUES)
+    return ["nan", "text", "huge", "list", "empty-text"]
+
+
+def _right(hint: Any, odd: str) -> frozenset[str]:
+    """What a value must get; where it may have a meaning, that is the setting's to say."""
+    if _is_number(hint):
+        return ANY if odd in ("negative", "zero", "huge") else NO
+    if hint is bool or typing.get_origin(hint) is Literal:
+        return NO
+    if typing.get_origin(hint) is tuple:
+        return NO if odd == "nan" and typing.get_args(hint)[0] is not str else ANY
+    return ANY if odd in ("text", "empty-text") else NO
+
+
+def _typed(value: Any) -> str:
+    """A value as it would be typed."""
+    return json.dumps(value) if isinstance(value, list | bool) else str(value)
+
+
+def _flag(scene: Scene, name: str, value: Any) -> Command:
+    """What is accepted goes on to the folder, which is not there."""
+    flag = "--" + name.replace("_", "-")
+    return Command(("fit", "nowhere", "--out", "model", f"{flag}={_typed(value)}"), mentions=name.rpartition(".")[2])
+
+
+def _set(scene: Scene, name: str, value: Any) -> Command:
+    return Command((*PLAN, "--methods", "vae", "--set", f"{name}={_typed(value)}"))
+
+
+def _for_one_method(scene: Scene, name: str, value: Any) -> Command:
+    return Command((*PLAN, "--methods", f"vae:{name}={_typed(value)}"))
+
+
+def _preset(scene: Scene, name: str, value: Any) -> Call:
+    return Call(lambda: preset_config("small", **{name.replace(".", "__"): value}).require_consistent())
+
+
+def _dictionary(scene: Scene, name: str, value: Any) -> Call:
+    values = config_to_dict(preset_config("small"))
+    put(values, tuple(name.split(".")), value)
+    return Call(lambda: config_from_dict(HomefoldConfig, values).require_consistent())
+
+
+ROADS: dict[str, Callable[[Scene, str, Any], Command | Call]] = {
+    "fit": _flag,
+    "bench-set": _set,
+    "library": _preset,
+    "bench-method": _for_one_method,
+    "library-dict": _dictionary,
+}
+
+
+def _common() -> list[Case]:
+    found = []
+    for i, (name, hint) in enumerate(_kinds(HomefoldConfig).items()):
+        for j, odd in enumerate(_values(hint)):
+            road = list(ROADS)[(i + j) % len(ROADS)]
+            expected = _right(hint, odd)
+            if road == "fit":
+                # The folder is not there; a value that is refused is named instead.
+                expected = NO
+            found.append(_common_case(name, odd, road, expected, by_name=_right(hint, odd) == NO))
+    return found
+
+
+def _common_case(name: str, odd: str, road: str, expected: frozenset[str], *, by_name: bool) -> Case:
+    def arrange(scene: Scene) -> Command | Call:
+        act = ROADS[road](scene, name, ODD_VALUES[odd])
+        return act if by_name or isinstance(act, Call) else Command(act.words)
+
+    return Case("settings", f"{name}={odd}", road, arrange, expected)
+
+
+def _methods() -> list[Case]:
+    """A method's own settings, as they follow its name."""
+    found = []
+    wrapping = wrapped_by_default()
+    for info in list_methods():
+        for setting in method_settings(find_method(info.name)):
+            for odd in ("nan", "inf", "empty-text", "text", "negative", "zero", "huge", "list"):
+                expected = ANY if odd in ("negative", "zero", "huge") else NO
+                words = (*PLAN, "--methods", f"{info.name}:{setting.name}={_typed(ODD_VALUES[odd])}")
+                name = f"{info.name}:{setting.name}={odd}"
+                found.append(Case("settings", name, "bench-method", lambda s, w=words: Command(w), expected))
+    for name in wrapping:
+        for odd, text in WRAPPED.items():
+            words = (*PLAN, "--methods", text.format(name))
+            found.append(Case("settings", f"{name}-{odd}", "bench-method", lambda s, w=words: Command(w), REFUSAL))
+    return found
+
+
+WRAPPED = {"on-itself": "{0}+{0}", "on-nothing-known": "{0}+nobody", "setting-unknown": "{0}:nothing=1", "colon": "{0}::"}
+
+
+def _projection_flags() -> list[Case]:
+    """The search of a finished model, changed on the command line; what is accepted answers."""
+    found = []
+    for i, (name, hint) in enumerate(_kinds(ProjectionConfig).items()):
+        for odd in ("nan", "text", "negative") if _is_number(hint) else ("text",):
+            flag = f"--projection.{name.replace('_', '-')}={_typed(ODD_VALUES[odd])}"
+            road, data = (("predict", "image"), ("evaluate", "photos"))[i % 2]
+
+            def arrange(scene: Scene, road: str = road, data: str = data, flag: str = flag) -> Command:
+                return Command((road, scene.model, getattr(scene, data), "--device", "cpu", flag))
+
+            found.append(Case("settings", f"projection.{name}={odd}", road, arrange, _right(hint, odd)))
+    return found
+
+
+def _projector() -> list[Case]:
+    """The parameters of the estimator; the small ones of the test would be replaced by the odd one."""
+    found = []
+    for name, default in ManifoldProjector().get_params().items():
+        for odd in ("nan", "text", "negative", "list", "inf"):
+            expected = NO if odd in ("nan", "text", "inf") or isinstance(default, str) else ANY
+            found.append(Case("settings", f"projector-{name}={odd}", "library", _fit_with(name, odd), expected))
+    return found
+
+
+def _fit_with(name: str, odd: str) -> Callable[[Scene], Call]:
+    def arrange(scene: Scene) -> Call:
+        y = np.repeat(["a", "b"], 20)
+        x = np.random.default_rng(0).normal(size=(40, 6)) + 3 * (y == "a")[:, None]
+        parameters = {"manifold": "nearest", "latent_dim": 2, "classifier_epochs": 2, "steps": 2, "device": "cpu"}
+        model = ManifoldProjector(**{**parameters, name: ODD_VALUES[odd]})
+        return Call(lambda: model.fit(x, y).predict(x), errors=(ValueError,))
+
+    return arrange
+
+
+def _words() -> list[Case]:
+    return [
+        Case("settings", f"words-{name}", next(word for word in (*words, "help") if word), _worded(words), expected)
+        for name, (words, expected) in WORDS.items()
+    ]
+
+
+def _worded(words: tuple[str, ...]) -> Callable[[Scene], Command]:
+    def arrange(scene: Scene) -> Command:
+        shared = {"MODEL": scene.model, "PHOTOS": scene.photos, "RUNS": scene.runs}
+        places = {name: str(scene.copy(path)) for name, path in shared.items() if name in words}
+        places["IMAGE"] = shutil.copy(scene.image, scene.place)
+        return Command(tuple(_placed(word, places) for word in words))
+
+    return arrange
+
+
+def _placed(word: str, places: dict[str, str]) -> str:
+    first, slash, rest = word.partition("/")
+    return places.get(first, first) + slash + rest
+
+
+_PREDICT = ("predict", "MODEL", "IMAGE", "--device", "cpu")
+_FIT = ("fit", "PHOTOS", "--out", "model", "--preset", "small", "--device", "cpu")
+_BENCH = (*PLAN, "--methods", "vae")
+WORDS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
+    "none": ((), frozenset({USAGE})),
+    "empty": (("",), frozenset({USAGE})),
+    "unknown-command": (("prdict",), frozenset({USAGE})),
+    "unknown-option": (("--nothing",), frozenset({USAGE})),
+    "debug-alone": (("--debug",), frozenset({USAGE})),
+    "fit-nothing": (("fit",), frozenset({USAGE})),
+    "fit-no-out": (("fit", "PHOTOS"), frozenset({USAGE})),
+    "fit-empty-data": (("fit", "", "--out", "model"), REFUSAL),
+    "fit-empty-out": (("fit", "PHOTOS", "--out", "", "--preset", "small"), NO),
+    "fit-out-here": (("fit", "PHOTOS", "--out", ".", "--preset", "small"), REFUSAL),
+    "fit-out-is-the-data": (("fit", "PHOTOS", "--out", "PHOTOS", "--preset", "small", "--overwrite"), REFUSAL),
+    "fit-out-below-a-file": (("fit", "PHOTOS", "--out", "IMAGE/m", "--preset", "small"), REFUSAL),
+    "fit-out-too-long": (("fit", "PHOTOS", "--out", "m" * 300, "--preset", "small"), REFUSAL),
+    "fit-holdout-unknown": ((*_FIT, "--holdout", "nowhere"), REFUSAL),
+    "fit-holdout-empty": ((*_FIT, "--holdout", ""), REFUSAL),
+    "fit-holdout-all": ((*_FIT, "--holdout", "day", "dusk", "night"), REFUSAL),
+    "fit-preset-unknown": (("fit", "PHOTOS", "--out", "model", "--preset", "tiny"), frozenset({USAGE})),
+    "fit-preset-no-value": (("fit", "PHOTOS", "--out", "model", "--preset"), frozenset({USAGE})),
+    "fit-flag-twice": ((*_FIT, "--epochs", "1", "--features.epochs", "none"), NO),
+    "fit-device-meta": ((*_FIT[:-1], "meta"), REFUSAL),
+    "fit-device-unknown": ((*_FIT[:-1], "toaster"), REFUSAL),
+    "fit-device-far": ((*_FIT[:-1], "cuda:99"), REFUSAL),
+    "fit-device-negative": ((*_FIT[:-1], "cuda:-1"), REFUSAL),
+    "fit-device-empty": ((*_FIT[:-1], ""), REFUSAL),
+    "fit-backbone-unknown": ((*_FIT, "--backbone", "resnet17"), REFUSAL),
+    "fit-backbone-custom": ((*_FIT, "--backbone", "custom"), REFUSAL),
+    "fit-weights-folder": ((*_FIT, "--backbone", "resnet18", "--weights", "PHOTOS"), REFUSAL),
+    "fit-weights-image": ((*_FIT, "--backbone", "resnet18", "--weights", "IMAGE"), REFUSAL),
+    "fit-weights-endless": ((*_FIT, "--backbone", "resnet18", "--weights", "/dev/zero"), REFUSAL),
+    "fit-backbone-space-no-head": ((*_FIT, "--manifold.space", "backbone", "--features.head", "none"), REFUSAL),
+    "fit-style-block-unknown": ((*_FIT, "--style.blocks", "nowhere"), REFUSAL),
+    "fit-residuals-one-manifold": ((*_FIT, "--projection.answer", "residuals"), REFUSAL),
+    "fit-no-starts": ((*_FIT, "--projection.no-encoder-start"), REFUSAL),
+    "fit-tensorboard-file": ((*_FIT, "--tensorboard", "IMAGE"), REFUSAL),
+    "predict-nothing": (("predict",), frozenset({USAGE})),
+    "predict-no-images": (("predict", "MODEL"), NO),
+    "predict-empty-image": (("predict", "MODEL", ""), NO),
+    "predict-two-formats": ((*_PREDICT, "--json", "--csv"), frozenset({USAGE})),
+    "predict-abstain-nan": ((*_PREDICT, "--abstain-above", "nan"), NO),
+    "predict-abstain-text": ((*_PREDICT, "--abstain-above", "much"), frozenset({USAGE})),
+    "predict-abstain-none": ((*_PREDICT, "--abstain-above", "None"), frozenset({USAGE})),
+    "predict-abstain-negative": ((*_PREDICT, "--abstain-above", "-1"), ANY),
+    "predict-abstain-unprojected": ((*_PREDICT, "--abstain-above", "1", "--no-projection"), REFUSAL),
+    "predict-preset-unknown": ((*_PREDICT, "--projection-preset", "best"), frozenset({USAGE})),
+    "predict-device-meta": ((*_PREDICT[:-1], "meta"), REFUSAL),
+    "predict-out-folder": ((*_PREDICT, "--out", "PHOTOS"), REFUSAL),
+    "predict-out-here": ((*_PREDICT, "--out", "."), REFUSAL),
+    "predict-out-empty": ((*_PREDICT, "--out", ""), NO),
+    "predict-out-the-image": ((*_PREDICT, "--out", "IMAGE"), REFUSAL),
+    "predict-out-the-model": ((*_PREDICT, "--out", "MODEL"), REFUSAL),
+    "predict-out-below-a-file": ((*_PREDICT, "--out", "IMAGE/answers"), REFUSAL),
+    "evaluate-domain-unknown": (("evaluate", "MODEL", "PHOTOS", "--domain", "noon"), REFUSAL),
+    "evaluate-no-data": (("evaluate", "MODEL"), frozenset({USAGE})),
+    "evaluate-empty-data": (("evaluate", "MODEL", ""), REFUSAL),
+    "evaluate-model-as-data": (("evaluate", "MODEL", "MODEL"), REFUSAL),
+    "evaluate-other-classes": (("evaluate", "MODEL", "digits-mini", "--domain", "street"), REFUSAL),
+    "info-two-models": (("info", "MODEL", "MODEL"), frozenset({USAGE})),
+    "info-nothing": (("info",), frozenset({USAGE})),
+    "demo-target-unknown": (("demo", "--target", "nowhere", "--out", "demo"), REFUSAL),
+    "demo-seed-text": (("demo", "--seed", "one"), frozenset({USAGE})),
+    "demo-device-meta": (("demo", "--device", "meta", "--out", "demo"), REFUSAL),
+    "methods-unknown": (("methods", "nobody"), REFUSAL),
+    "methods-two": (("methods", "vae", "gan"), REFUSAL),
+    "methods-empty": (("methods", ""), REFUSAL),
+    "methods-plugin-gone": (("methods", "--plugin", "gone.py"), REFUSAL),
+    "methods-plugin-image": (("methods", "--plugin", "IMAGE"), REFUSAL),
+    "methods-plugin-folder": (("methods", "--plugin", "PHOTOS"), REFUSAL),
+    "bench-suite-unknown": (("bench", "nothing", "--out", "runs"), frozenset({USAGE})),
+    "bench-fit-flag": ((*PLAN, "--features.epochs", "3"), frozenset({USAGE})),
+    "bench-seeds-zero": ((*PLAN[:8], "0"), REFUSAL),
+    "bench-seeds-text": ((*PLAN[:8], "few"), frozenset({USAGE})),
+    "bench-seeds-huge": ((*PLAN[:8], "1" * 30), ANY),
+    "bench-first-seed-negative": ((*_BENCH, "--first-seed=-1"), REFUSAL),
+    "bench-first-seed-huge": ((*_BENCH, "--first-seed", "1" * 30), ANY),
+    "bench-jobs-zero": ((*_BENCH, "--jobs", "0"), REFUSAL),
+    "bench-images-negative": ((*_BENCH, "--images-per-class=-1"), REFUSAL),
+    "bench-method-unknown": ((*PLAN, "--methods", "nobody"), REFUSAL),
+    "bench-method-empty": ((*PLAN, "--methods", ""), REFUSAL),
+    "bench-method-plus": ((*PLAN, "--methods", "+"), REFUSAL),
+    "bench-method-colon": ((*PLAN, "--methods", ":"), REFUSAL),
+    "bench-method-no-own": ((*PLAN, "--methods", "vae:"), NO),
+    "bench-target-unknown": ((*PLAN[:-1], "nowhere"), REFUSAL),
+    "bench-target-empty": ((*PLAN[:-1], ""), REFUSAL),
+    "bench-source-unknown": ((*_BENCH, "--sources", "nowhere"), REFUSAL),
+    "bench-source-is-target": ((*_BENCH, "--sources", "street"), REFUSAL),
+    "bench-backbone-unknown": ((*_BENCH, "--backbone", "nothing"), REFUSAL),
+    "bench-weights-gone": ((*_BENCH, "--backbone", "resnet18", "--weights", "gone.pth"), REFUSAL),
+    "bench-data-gone": ((*_BENCH, "--data", "nowhere"), REFUSAL),
+    "bench-data-file": ((*_BENCH, "--data", "IMAGE"), REFUSAL),
+    "bench-data-name-and-gone": ((*_BENCH, "--data", "pacs:nowhere"), REFUSAL),
+    "bench-candidates-alone": ((*_BENCH, "--candidates", "features.epochs=3"), REFUSAL),
+    "bench-candidates-odd": ((*_BENCH, "--selection", "oracle", "--candidates", "features.epochs=few"), REFUSAL),
+    "bench-candidates-nan": ((*_BENCH, "--selection", "oracle", "--candidates", "features.learning_rate=nan"), REFUSAL),
+    "bench-candidates-unknown": ((*_BENCH, "--selection", "oracle", "--candidates", "nothing=1"), REFUSAL),
+    "bench-set-no-equals": ((*_BENCH, "--set", "features.epochs"), REFUSAL),
+    "bench-set-no-name": ((*_BENCH, "--set", "=3"), REFUSAL),
+    "bench-set-no-value": ((*_BENCH, "--set", "features.epochs="), REFUSAL),
+    "bench-set-deep": ((*_BENCH, "--set", f"features.epochs={'[' * 100_000}"), REFUSAL),
+    "bench-set-5000-digits": ((*_BENCH, "--set", f"features.epochs={'9' * 5000}"), ANY),
+    "bench-set-a-part": ((*_BENCH, "--set", "features=1"), REFUSAL),
+    "bench-set-below-a-leaf": ((*_BENCH, "--set", "features.epochs.more=1"), REFUSAL),
+    "bench-set-dots": ((*_BENCH, "--set", "..=1"), REFUSAL),
+    "bench-set-twice": ((*_BENCH, "--set", "features.epochs=3", "features.epochs=4"), ANY),
+    "bench-out-file": (("bench", "digits-mini", "--out", "IMAGE", *PLAN[4:], "--methods", "vae"), REFUSAL),
+    "bench-out-below-a-file": (("bench", "digits-mini", "--out", "IMAGE/r", *PLAN[4:], "--methods", "vae"), EITHER),
+    "bench-device-meta": ((*_BENCH, "--device", "meta"), EITHER),
+    "report-nothing": (("report",), NO),
+    "report-empty": (("report", ""), REFUSAL),
+    "report-two-no-out": (("report", "RUNS", "RUNS"), REFUSAL),
+    "report-format-unknown": (("report", "RUNS", "--format", "pdf", "--out", "r"), frozenset({USAGE})),
+    "report-out-file": (("report", "RUNS", "--format", "csv", "--out", "IMAGE"), REFUSAL),
+    "report-out-below-a-file": (("report", "RUNS", "--format", "csv", "--out", "IMAGE/r"), REFUSAL),
+    "data-nothing": (("data",), frozenset({USAGE})),
+    "data-unknown": (("data", "lst"), frozenset({USAGE})),
+    "data-describe-empty": (("data", "describe", ""), REFUSAL),
+    "data-describe-unknown": (("data", "describe", "pacss"), REFUSAL),
+    "data-verify-nothing": (("data", "verify"), NO),
+    "data-verify-three": (("data", "verify", "pacs", "PHOTOS", "PHOTOS"), NO),
+    "data-verify-unknown-name": (("data", "verify", "pacss", "PHOTOS"), REFUSAL),
+    "data-verify-counts-of-a-folder": (("data", "verify", "PHOTOS", "--counts-only"), REFUSAL),
+    "data-verify-wrong-folder": (("data", "verify", "pacs", "PHOTOS"), REFUSAL),
+    "data-verify-domain-unknown": (("data", "verify", "PHOTOS", "--domain", "noon"), REFUSAL),
+    "data-get-unknown": (("data", "get", "nothing", "--to", "d"), REFUSAL),
+    "data-get-not-free": (("data", "get", "pacs", "--to", "d"), REFUSAL),
+    "data-cache-two": (("data", "cache", "a", "b"), REFUSAL),
+    "data-cache-limit-text": (("data", "cache", "--limit", "much"), REFUSAL),
+    "data-cache-limit-negative": (("data", "cache", "--limit=-1GB"), REFUSAL),
+    "data-cache-limit-nan": (("data", "cache", "--limit", "nanGB"), REFUSAL),
+    "data-cache-limit-inf": (("data", "cache", "--limit", "infGB"), REFUSAL),
+    "data-cache-limit-empty": (("data", "cache", "--limit", ""), NO),
+    "data-cache-limit-only-unit": (("data", "cache", "--limit", "GB"), REFUSAL),
+    "data-cache-unknown-name": (("data", "cache", "nothing"), ANSWER),
+}
+
+
+def _unknown() -> list[Case]:
+    """Settings that there are none of, near misses among them, on every road."""
+    names = ("nothing", "features.epoch", "features.nothing", "Features.epochs", "features", "", ".", "__class__", "a" * 5000)
+    return [
+        Case("settings", f"unknown-{name[:20]}", road, lambda s, n=name, a=act: _unnamed(a(s, n, 3)), NO)
+        for name in names
+        for road, act in ROADS.items()
+        if not (road == "library-dict" and "." in name)
+    ]
+
+
+def _unnamed(act: Command | Call) -> Command | Call:
+    return act if isinstance(act, Call) else Command(act.words)
