@@ -95,10 +95,10 @@ def test_the_settings_survive_json(changed):
     ("changed", "words"),
     [
         ({"trust_below": -1.0}, "or none to trust always; got -1.0"),
-        ({"trust_below": math.nan}, "or none to trust always; got nan"),
-        ({"trust_below": math.inf}, "or none to trust always; got inf"),
+        ({"trust_below": math.nan}, "trust_below must be a finite number; got nan"),
+        ({"trust_below": math.inf}, "trust_below must be a finite number; got inf"),
         ({"blend": 1.5}, "0 to 1; got 1.5"),
-        ({"blend": math.nan}, "0 to 1; got nan"),
+        ({"blend": math.nan}, "blend must be a finite number; got nan"),
     ],
 )
 def test_what_cannot_be_gets_a_sentence(changed, words):

@@ -28,7 +28,7 @@ def test_settings_are_read_and_checked():
     }
     changed = with_settings(CONFIG, "features.epochs=3 manifold.hidden=[8,4]")
     assert (changed.features.epochs, changed.manifold.hidden) == (3, (8, 4))
-    with pytest.raises(ConfigError, match=r"^features\.epochs must be of type int; got 'many'"):
+    with pytest.raises(ConfigError, match=r"^features\.epochs must be a whole number; got 'many'"):
         with_settings(CONFIG, "features.epochs=many")
     with pytest.raises(ConfigError, match=r"there is no setting 'features\.epoch'; there are backbone") as told:
         with_settings(CONFIG, "features.epoch=3")
@@ -44,17 +44,16 @@ def test_none_is_no_value_where_there_may_be_none():
     for none in ("none", "None", "null"):
         taken_back = with_settings(given, f"projection.trust_below={none} manifold.epochs={none}")
         assert (taken_back.projection.trust_below, taken_back.manifold.epochs) == (None, None)
-    with pytest.raises(ConfigError, match="blend must be of type float; got 'none'"):
+    with pytest.raises(ConfigError, match="blend must be a finite number; got 'none'"):
         with_settings(CONFIG, "projection.blend=none")
     assert with_settings(CONFIG, "features.weights=none").features.weights == "none"
 
 
-@pytest.mark.parametrize(
-    ("word", "told"), [("inf", "be a finite number; got inf"), ("nan", "not be negative; got nan")]
-)
-def test_numbers_that_json_does_not_have_are_refused_as_numbers(word, told):
-    with pytest.raises(ConfigError, match=f"agreement_weight must {told}"):
-        with_settings(CONFIG, f"features.agreement_weight={word}")
+@pytest.mark.parametrize("word", ["inf", "nan", "NaN", "-Infinity", "1e999", "9" * 5000, "[" * 100_000])
+def test_numbers_that_json_does_not_have_are_refused_as_numbers(word):
+    with pytest.raises(ConfigError, match=r"^features\.learning_rate must be a finite number; got") as told:
+        with_settings(CONFIG, f"features.learning_rate={word}")
+    assert len(str(told.value)) < 200
 
 
 def test_three_learning_rates_unless_candidates_are_given():

@@ -252,7 +252,8 @@ def test_no_features_give_no_answers(manifold, features):
         ({"steps": -1}, "steps must not be negative"),
         ({"patience": 0}, "patience"),
         ({"prior": -0.1}, "prior must be zero"),
-        ({"prior": float("inf")}, "prior must be zero"),
+        ({"prior": float("inf")}, "prior must be a finite number; got inf"),
+        ({"tolerance": -1e-4}, "tolerance must not be negative"),
     ],
 )
 def test_settings_that_cannot_work_get_a_sentence(settings, words):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import tyro
 
-from homefold.choices import require_choices
+from homefold.choices import require_types
 from homefold.data.augmentation import AugmentationConfig
 from homefold.device import Precision
 from homefold.errors import ConfigError
@@ -120,7 +119,7 @@ class FeatureConfig:
     """L2 penalty on how far the backbone's weights move from their start (L2-SP), there instead of weight_decay."""
 
     def __post_init__(self) -> None:
-        require_choices(self)
+        require_types(self)
         positive = (
             "temperature",
             "epochs",
@@ -157,20 +156,11 @@ class FeatureConfig:
             "hard_pairs",
             "average_every",
             "agreement_weight",
+            "decay",
         )
         for name in not_negative:
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
-        for name in (
-            "backbone_rate",
-            "pretrained_pull",
-            "cross_domain_weight",
-            "hard_pairs",
-            "agreement_weight",
-            "agreement_temperature",
-        ):
-            if math.isinf(getattr(self, name)):
-                raise ConfigError(f"{name} must be a finite number; got {getattr(self, name)}.")
         for name in ("mix_style_layers", "style_noise_layers"):
             layers = getattr(self, name)
             twice = [layer for layer in layers if layers.count(layer) > 1]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from homefold.choices import require_choices
+from homefold.choices import require_types
 from homefold.errors import ConfigError
 from homefold.features.views import MOST_TEXTURES, MOST_TINTS, MOST_VIEWS
 from homefold.projection.steps import Adam, Gradient, Normalised, StepRule
@@ -82,20 +81,20 @@ class ProjectionConfig:
     """Samples computed together, always filled up to this number; 0 takes what suits the device."""
 
     def __post_init__(self) -> None:
-        require_choices(self)
+        require_types(self)
         for name in ("random_starts", "nearest_starts", "steps"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
         if not self.rate > 0:
             raise ConfigError(f"rate must be positive; got {self.rate}.")
-        if not 0 < self.temperature < math.inf:
+        if not self.temperature > 0:
             raise ConfigError(f"temperature must be a positive number, such as 0.05; got {self.temperature}.")
         if self.answer == "residuals" and self.component == "average":
             raise ConfigError(
                 "the residuals answer without the classifier, whose probabilities are what component average averages; "
                 "set component to nearest, or answer to classifier."
             )
-        if not 0 <= self.prior < math.inf:
+        if not self.prior >= 0:
             raise ConfigError(
                 f"prior must be zero (no latent prior) or a positive number, such as 0.01; got {self.prior}."
             )
@@ -119,10 +118,12 @@ class ProjectionConfig:
             raise ConfigError(f"textures must be 0 (none) to {MOST_TEXTURES}; got {self.textures}.")
         if not 0 <= self.tints <= MOST_TINTS:
             raise ConfigError(f"tints must be 0 (none) to {MOST_TINTS}; got {self.tints}.")
-        if self.trust_below is not None and not 0 <= self.trust_below < math.inf:
+        if self.trust_below is not None and not self.trust_below >= 0:
             raise ConfigError(
                 f"trust_below must be zero or a positive number, or none to trust always; got {self.trust_below}."
             )
+        if self.tolerance < 0:
+            raise ConfigError(f"tolerance must not be negative; got {self.tolerance}.")
         if not 0 <= self.blend <= 1:
             raise ConfigError(f"blend is the projection's share in the answer, 0 to 1; got {self.blend}.")
         if self.patience < 1 or self.tile < 0:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
-from homefold.choices import require_choices
+from homefold.choices import require_types
 from homefold.errors import ConfigError
 
 __all__ = ["EARLY", "StyleConfig"]
@@ -33,11 +32,10 @@ class StyleConfig:
     """Weight of the latent prior in the search of the VAE: the higher, the closer to the mean strange styles end."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "blocks", tuple(self.blocks))
-        require_choices(self)
+        require_types(self)
         if not 0 <= self.weight <= 1:
             raise ConfigError(f"weight of style is a share, 0 to 1; got {self.weight}.")
-        if not 0 <= self.prior < math.inf:
+        if not self.prior >= 0:
             raise ConfigError(f"prior of style must be zero or a positive number; got {self.prior}.")
         if self.latent_dim < 1:
             raise ConfigError(f"latent_dim of style must be at least 1; got {self.latent_dim}.")
