@@ -308,7 +308,7 @@ class TestConfig:
     @pytest.mark.parametrize(
         ("change", "words"),
         [
-            ({"seed": "x"}, "seed must be of type int"),
+            ({"seed": "x"}, "seed must be a whole number"),
             ({"colour": 1}, "has no setting colour"),
             ({"features": 3}, "must be an object of settings"),
             ({"classifier": {"kind": "deep"}}, "kind must be one of linear, hidden"),

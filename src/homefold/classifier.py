@@ -11,7 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from homefold.errors import ConfigError, DataError, TrainingDivergedError
+from homefold.config.choices import require_types
+from homefold.errors import ConfigError, DataError, TrainingDivergedError, shown
 from homefold.runtime.captured_step import CapturedStep, recorder_for
 from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.runtime.seeding import generator, isolated_seed
@@ -42,13 +43,14 @@ class ClassifierConfig:
 
     def __post_init__(self) -> None:
         if self.kind not in ("linear", "hidden"):
-            raise ConfigError(f"the classifier must be linear or hidden; got {self.kind!r}.")
+            raise ConfigError(f"the classifier must be linear or hidden; got {shown(self.kind)}.")
+        require_types(self)
         for name in ("hidden_dim", "epochs", "batch_size"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
-        if not 0 < self.learning_rate < math.inf:
+        if not self.learning_rate > 0:
             raise ConfigError(f"learning_rate must be a positive number; got {self.learning_rate}.")
-        if not 0 <= self.weight_decay < math.inf:
+        if not self.weight_decay >= 0:
             raise ConfigError(f"weight_decay must be zero or a positive number; got {self.weight_decay}.")
         if not 0 <= self.label_smoothing < 1:
             raise ConfigError(f"label_smoothing must be at least 0 and below 1; got {self.label_smoothing}.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
     "ConfigError",
     "DataError",
@@ -9,8 +11,13 @@ __all__ = [
     "HomefoldError",
     "ManifoldCollapsedError",
     "ModelFileError",
+    "NotFiniteError",
     "TrainingDivergedError",
+    "cut",
+    "shown",
 ]
+
+_LONGEST_SHOWN = 60
 
 
 class HomefoldError(Exception):
@@ -37,5 +44,27 @@ class ManifoldCollapsedError(HomefoldError, RuntimeError):
     """The generative model ignores its latent, so nothing can be projected onto it."""
 
 
+class NotFiniteError(HomefoldError, ArithmeticError):
+    """An answer, or its off-manifold score, came out as NaN or infinite."""
+
+
 class TrainingDivergedError(HomefoldError, RuntimeError):
     """A loss or a weight became NaN or infinite."""
+
+
+def cut(text: str) -> str:
+    """`text` as one line for a sentence, cut where it is long.
+
+    >>> cut("x" * 1000)
+    'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx… (1,000 characters)'
+    """
+    line = text.replace("\n", " ")
+    return line if len(line) <= _LONGEST_SHOWN else f"{line[:_LONGEST_SHOWN]}… ({len(line):,} characters)"
+
+
+def shown(value: Any) -> str:
+    """The `repr` of `value` for a sentence."""
+    try:
+        return cut(repr(value))
+    except (ValueError, RecursionError):  # integers of thousands of digits, lists thousands of lists deep
+        return f"a value of type {type(value).__name__} too large to show"

@@ -29,7 +29,7 @@ def test_settings_are_read_and_checked():
     }
     changed = with_settings(CONFIG, "features.epochs=3 manifold.hidden=[8,4]")
     assert (changed.features.epochs, changed.manifold.hidden) == (3, (8, 4))
-    with pytest.raises(ConfigError, match=r"^features\.epochs must be of type int; got 'many'"):
+    with pytest.raises(ConfigError, match=r"^features\.epochs must be a whole number; got 'many'"):
         with_settings(CONFIG, "features.epochs=many")
     with pytest.raises(ConfigError, match=r"there is no setting 'features\.epoch'; there are backbone") as told:
         with_settings(CONFIG, "features.epoch=3")
@@ -88,3 +88,10 @@ def test_when_all_fail_the_reason_is_told():
 
     with pytest.raises(ConfigError, match=r"every candidate failed.*it collapsed"):
         choose([Candidate("a", CONFIG)], ["x"], score)
+
+
+@pytest.mark.parametrize("word", ["inf", "nan", "NaN", "-Infinity", "1e999", "9" * 5000, "[" * 100_000])
+def test_numbers_that_json_does_not_have_are_refused_as_numbers(word):
+    with pytest.raises(ConfigError, match=r"^features\.learning_rate must be a finite number; got") as told:
+        with_settings(CONFIG, f"features.learning_rate={word}")
+    assert len(str(told.value)) < 200

@@ -129,10 +129,10 @@ def test_it_is_known_by_its_name(method):
     ("wrong", "sentence"),
     [
         (lambda: MmdAae(bandwidths=(1.0, 0.0)), r"bandwidths of mmd-aae must be positive numbers; got \(1.0, 0.0\)"),
-        (lambda: Ddaig(share=1.5), "share of ddaig is a fraction, 0 to 1; got 1.5"),
+        (lambda: Ddaig(share=1.5), "share of ddaig must be a number from 0 to 1; got 1.5"),
         (lambda: Ddaig(width=0), "width of ddaig must be at least 1; got 0"),
         (lambda: DSam(width=-1), "width of d-sam must be zero or a positive number; got -1"),
-        (lambda: Mmld(every=0), "every of mmld counts epochs, from 1; got 0"),
+        (lambda: Mmld(every=0), "every of mmld must be at least 1; got 0"),
     ],
 )
 def test_a_setting_that_makes_no_sense_gets_a_sentence(wrong, sentence):

@@ -240,8 +240,10 @@ def test_a_reversed_gradient_is_the_other_way_round():
 
 
 def test_a_setting_that_makes_no_sense_is_refused():
-    for value in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(ConfigError, match=r"weight of plain must be zero or a positive number"):
+    with pytest.raises(ConfigError, match=r"weight of plain must be zero or a positive number; got -1\.0"):
+        Plain(weight=-1.0)
+    for value in (float("nan"), float("inf"), "much"):
+        with pytest.raises(ConfigError, match=r"weight of plain must be a finite number; got"):
             Plain(weight=value)
     with pytest.raises(ConfigError, match=r"ordered of jigen must be a number from 0 to 1; got 1\.5"):
         Jigen(ordered=1.5)

@@ -102,6 +102,11 @@ def test_dotted_names_and_a_methods_own_stand_together():
     assert changed.configure(changed.starting(preset_config("small")), "default").features.epochs == 3
 
 
+def test_a_list_of_what_is_no_number_is_refused_when_it_is_read():
+    with pytest.raises(ConfigError, match=r"manifold\.hidden must be a whole number; got '\[1-2,3\]'"):
+        find_method("vae:manifold.hidden=1-2/3").configure(preset_config("small"), "default")
+
+
 @pytest.mark.parametrize(
     "name", ["t3a:supports=5+vae:features.epochs=3", "t3a:supports=5,features.epochs=3+vae", "1-nn:features.epochs=3"]
 )

@@ -29,7 +29,7 @@ def parse_setting(word: str) -> tuple[str, Any]:
         raise ConfigError(f"{word!r} is no setting; write name=value, such as features.temperature=0.2.")
     try:
         return name, json.loads(value)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # no JSON, or more of it than can be read
         return name, value
 
 

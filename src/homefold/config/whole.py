@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal, TypeVar
 import tyro
 
 from homefold.classifier import ClassifierConfig
-from homefold.config.choices import hints_of, require_choices
+from homefold.config.choices import LARGEST_INTEGER, checked_value, hints_of, require_types
 from homefold.config.removed import without_removed_settings
 from homefold.data.augmentation import AugmentationConfig, augmentation_preset
-from homefold.errors import ConfigError
+from homefold.errors import ConfigError, cut, shown
 from homefold.features.config import FeatureConfig
 from homefold.features.network import Normalisation
 from homefold.features.views import MOST_VIEWS, View, fixed_views
@@ -35,6 +35,8 @@ __all__ = [
     "saved_config",
 ]
 
+_LARGEST_IMAGE_PX = 10_000
+
 
 @dataclass(frozen=True)
 class PreprocessingConfig:
@@ -48,9 +50,9 @@ class PreprocessingConfig:
     """Statistics that the backbone expects: imagenet, half (to −1…1) or none."""
 
     def __post_init__(self) -> None:
-        require_choices(self)
-        if self.image_size < 1:
-            raise ConfigError(f"image_size must be at least 1 pixel; got {self.image_size}.")
+        require_types(self)
+        if not 1 <= self.image_size <= _LARGEST_IMAGE_PX:
+            raise ConfigError(f"image_size must be 1 to {_LARGEST_IMAGE_PX} pixels; got {self.image_size}.")
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,9 @@ class HomefoldConfig:
     """Stage 4: the search at inference."""
     style: StyleConfig = field(default_factory=StyleConfig)
     """How the style of an unseen image is brought to the source styles inside the network."""
+
+    def __post_init__(self) -> None:
+        require_types(self, most=LARGEST_INTEGER)
 
     def views(self, projection: ProjectionConfig | None = None) -> tuple[View, ...]:
         """How each image is seen at prediction, by other settings of the projection if they are given."""
@@ -250,11 +255,11 @@ def config_from_dict(kind: type[C], values: dict[str, Any], *, within: str = "")
     True
     """
     if not isinstance(values, dict):
-        raise ConfigError(f"{kind.__name__} must be an object of settings; got {values!r}.")
+        raise ConfigError(f"{within or kind.__name__} must be an object of settings; got {shown(values)}.")
     hints = hints_of(kind)
     unknown = sorted(set(values) - {item.name for item in dataclasses.fields(kind)})  # type: ignore[arg-type]
     if unknown:
-        raise ConfigError(f"{kind.__name__} has no setting {', '.join(unknown)}.")
+        raise ConfigError(f"{kind.__name__} has no setting {cut(', '.join(unknown))}.")
     before = f"{within}." if within else ""
     return kind(**{name: _read_value(hints[name], value, before + name) for name, value in values.items()})
 
@@ -275,28 +280,7 @@ def saved_config(kind: type[C], values: dict[str, Any], origin: str, *, within: 
 def _read_value(hint: Any, value: Any, name: str) -> Any:
     if dataclasses.is_dataclass(hint):
         return config_from_dict(hint, value, within=name)  # type: ignore[arg-type]
-    origin = typing.get_origin(hint)
-    if origin is Literal:
-        allowed = typing.get_args(hint)
-        if value not in allowed:
-            raise ConfigError(f"{name} must be one of {', '.join(map(str, allowed))}; got {value!r}.")
-        return value
-    if origin is tuple:
-        if not isinstance(value, list | tuple):
-            raise ConfigError(f"{name} must be a list; got {value!r}.")
-        inner = typing.get_args(hint)[0]
-        return tuple(_read_value(inner, item, name) for item in value)
-    if origin in (typing.Union, types.UnionType):
-        # As the settings' own words and the command line spell it.
-        if value in (None, "none", "None") and type(None) in typing.get_args(hint):
-            return None
-        inner = next(item for item in typing.get_args(hint) if item is not type(None))
-        return _read_value(inner, value, name)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if hint is float and value in ("inf", "-inf", "nan"):
-        # Words that JSON has no numbers for; what they are given to says whether it takes them.
-        return float(value)
-    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
-        raise ConfigError(f"{name} must be of type {hint.__name__}; got {value!r}.")
-    return value
+    optional = typing.get_origin(hint) in (typing.Union, types.UnionType) and type(None) in typing.get_args(hint)
+    if optional and value in ("none", "None"):  # as the settings' own words and the command line spell it
+        return None
+    return checked_value(hint, value, name)

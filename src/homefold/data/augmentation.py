@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from homefold.config.choices import require_types
 from homefold.data.random_texture import NUMBERS, filter_repeatedly, random_filters
 from homefold.errors import ConfigError, DataError
 
@@ -104,6 +105,7 @@ class AugmentationConfig:
     """The image passes through its filter once to so many times; each pass costs time."""
 
     def __post_init__(self) -> None:
+        require_types(self)
         for name in (
             "flip_probability",
             "jitter_probability",
@@ -121,18 +123,16 @@ class AugmentationConfig:
         for low, high in (("crop_min_aspect", "crop_max_aspect"), ("blur_sigma_min", "blur_sigma_max")):
             self._require(low, 0, math.inf, "nothing smaller has a meaning", exclude_low=True)
             self._require(high, getattr(self, low), math.inf, f"it must not be below {low}")
-        if type(self.blur_kernel_px) is not int or self.blur_kernel_px < 1 or self.blur_kernel_px % 2 == 0:
+        if self.blur_kernel_px < 1 or self.blur_kernel_px % 2 == 0:
             raise ConfigError(
                 f"blur_kernel_px is {self.blur_kernel_px!r}: a window needs a middle, so give an odd integer from 1."
             )
-
-        if type(self.texture_passes) is not int or self.texture_passes < 1:
+        if self.texture_passes < 1:
             raise ConfigError(f"texture_passes is {self.texture_passes!r}: it is a number of passes, from 1.")
 
     def _require(self, name: str, low: float, high: float, why: str, *, exclude_low: bool = False) -> None:
         value = getattr(self, name)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        if not is_number or not low <= value <= high or (exclude_low and value == low):
+        if not low <= value <= high or (exclude_low and value == low):
             bounds = f"{'above' if exclude_low else 'from'} {low:g}" + (f" to {high:g}" if high < math.inf else "")
             raise ConfigError(f"{name} is {value!r}: {why}, so give a finite number {bounds}.")
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from homefold.config.choices import require_choices
+from homefold.config.choices import require_types
 from homefold.data.augmentation import AugmentationConfig
 from homefold.errors import ConfigError
 from homefold.features.gradient_step import Compile, CudaGraph
@@ -90,7 +90,7 @@ class FeatureConfig:
     """Blocks after which styles are mixed, such as layer1 layer2; none named means the first two after the stem."""
 
     def __post_init__(self) -> None:
-        require_choices(self)
+        require_types(self)
         for name in ("temperature", "epochs", "batch_size", "learning_rate", "mix_style_alpha", "runs"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be positive; got {getattr(self, name)}.")
@@ -102,7 +102,14 @@ class FeatureConfig:
             raise ConfigError(f"held_out is a fraction between 0 and 1; got {self.held_out}.")
         if not 0 <= self.momentum < 1:
             raise ConfigError(f"momentum must be in [0, 1); got {self.momentum}.")
-        for name in ("weight_decay", "metric_weight", "cross_entropy_weight", "checkpoint_seconds", "average_every"):
+        for name in (
+            "weight_decay",
+            "metric_weight",
+            "cross_entropy_weight",
+            "checkpoint_seconds",
+            "average_every",
+            "decay",
+        ):
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
         twice = [layer for layer in self.mix_style_layers if self.mix_style_layers.count(layer) > 1]

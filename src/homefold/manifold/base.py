@@ -12,7 +12,8 @@ from typing import Any, Literal, get_args
 import torch
 from torch import nn
 
-from homefold.errors import ConfigError, DataError, ManifoldCollapsedError, ModelFileError
+from homefold.config.choices import require_types
+from homefold.errors import ConfigError, DataError, ManifoldCollapsedError, ModelFileError, shown
 
 __all__ = [
     "SLOPE",
@@ -72,15 +73,12 @@ class ManifoldConfig:
     """At most so many decoded source points are kept to start a projection from (1-NN keeps all features)."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hidden", tuple(self.hidden))
         if self.kind not in get_args(ManifoldKind):
-            raise ConfigError(f"there is no manifold {self.kind!r}; choose one of {', '.join(get_args(ManifoldKind))}.")
-        if self.optimizer not in ("adamw", "sgd"):
-            raise ConfigError(f"optimizer must be adamw or sgd; got {self.optimizer!r}.")
+            choices = ", ".join(get_args(ManifoldKind))
+            raise ConfigError(f"there is no manifold {shown(self.kind)}; choose one of {choices}.")
+        require_types(self)
         if self.kind == "gan" and self.optimizer != "adamw":
             raise ConfigError("a GAN does not train with sgd; set optimizer to adamw.")
-        if self.schedule not in ("cosine", "constant"):
-            raise ConfigError(f"schedule must be cosine or constant; got {self.schedule!r}.")
         for name in ("latent_dim", "batch_size", "bank_size"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
@@ -88,10 +86,10 @@ class ManifoldConfig:
             raise ConfigError(f"hidden must name at least one layer of width 1 or more; got {self.hidden}.")
         if self.epochs is not None and self.epochs < 1:
             raise ConfigError(f"epochs must be at least 1; got {self.epochs}.")
-        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
+        if self.learning_rate is not None and not self.learning_rate > 0:
             raise ConfigError(f"learning_rate must be a positive number; got {self.learning_rate}.")
         for name in ("kl_weight", "weight_decay", "gradient_penalty"):
-            if not 0 <= getattr(self, name) < math.inf:
+            if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must be zero or a positive number; got {getattr(self, name)}.")
         if not 0 <= self.momentum < 1:
             raise ConfigError(f"momentum must be at least 0 and below 1; got {self.momentum}.")

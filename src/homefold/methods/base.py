@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, replace
+from inspect import formatannotation
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 from torch import nn
 
 from homefold.config import HomefoldConfig
+from homefold.config.choices import LARGEST_COUNT, checked_value
 from homefold.errors import ConfigError
 from homefold.stages.predictions import Predictions
 from homefold.stages.task import ImageSet, TaskKey, TrainingTask
@@ -214,14 +216,23 @@ class TestTimeMethod(Method):
 
 
 def require_numbers(method: Method) -> None:
-    """Refuse settings of a method's own that are negative, infinite, no number, or above what has a meaning."""
+    """Refuse numbers among a method's own settings that are negative, not finite, or outside of what has a meaning."""
+    name = method.info.name.partition("+")[0]
     for item in fields(method):  # type: ignore[arg-type]
-        value, most = getattr(method, item.name), item.metadata.get("most", math.inf)
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        # By the text of the annotation: the types of a method from a plugin need not be found anywhere.
+        hint = _NUMBERS.get(item.type if isinstance(item.type, str) else formatannotation(item.type))
+        if hint is None:
             continue
-        if not 0 <= value <= most or math.isinf(value):
-            allowed = f"a number from 0 to {most:g}" if most < math.inf else "zero or a positive number"
-            raise ConfigError(f"{item.name} of {method.info.name.partition('+')[0]} must be {allowed}; got {value}.")
+        value = checked_value(hint, getattr(method, item.name), f"{item.name} of {name}", most=LARGEST_COUNT)
+        object.__setattr__(method, item.name, value)
+        least, most = item.metadata.get("least", 0), item.metadata.get("most", math.inf)
+        if not all(least <= number <= most for number in (value if isinstance(value, tuple) else (value,))):
+            allowed = "zero or a positive number" if least == 0 else f"at least {least:g}"
+            allowed = f"a number from {least:g} to {most:g}" if most < math.inf else allowed
+            raise ConfigError(f"{item.name} of {name} must be {allowed}; got {value}.")
+
+
+_NUMBERS = {"int": int, "float": float, "tuple[int, ...]": tuple[int, ...], "tuple[float, ...]": tuple[float, ...]}
 
 
 def require_plain_look(config: HomefoldConfig, name: str, *, views: bool = True) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, replace
 from typing import Any
@@ -126,5 +125,5 @@ def _parsed(change: str) -> tuple[str, Any]:
     """Its name and value; slashes may stand between the numbers of a list, as in a method's own settings."""
     name, value = parse_setting(change)
     if isinstance(value, str) and _NUMBERS.fullmatch(value):
-        return name, json.loads(f"[{value.replace('/', ',')}]")
+        return parse_setting(f"{name}=[{value.replace('/', ',')}]")
     return name, value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any
 
-from homefold.errors import ConfigError
+from homefold.errors import ConfigError, shown
 from homefold.methods.base import Method, TestTimeMethod
 
 __all__ = ["MethodSetting", "method_settings", "with_settings"]
@@ -82,4 +82,4 @@ def _parsed(name: str, key: str, text: str, default: Any) -> Any:
         return kind(text)
     except ValueError:
         what = {int: "a whole number", float: "a number"}.get(kind, kind.__name__)
-        raise ConfigError(f"{key} of {name} is {what}, such as {_written(default)}; got {text!r}.") from None
+        raise ConfigError(f"{key} of {name} is {what}, such as {_written(default)}; got {shown(text)}.") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from homefold.config.choices import require_choices
+from homefold.config.choices import require_types
 from homefold.errors import ConfigError
 from homefold.features.views import MOST_TEXTURES, MOST_VIEWS
 from homefold.projection.steps import Adam, Gradient, Normalised, StepRule
@@ -56,7 +56,7 @@ class ProjectionConfig:
     """Samples computed together, always filled up to this number; 0 takes what suits the device."""
 
     def __post_init__(self) -> None:
-        require_choices(self)
+        require_types(self)
         for name in ("random_starts", "nearest_starts", "steps"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from homefold.config.choices import require_choices
+from homefold.config.choices import require_types
 from homefold.errors import ConfigError
 
 __all__ = ["EARLY", "StyleConfig"]
@@ -28,8 +28,7 @@ class StyleConfig:
     """How far a style is moved: 0 leaves it, 1 takes the source style."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "blocks", tuple(self.blocks))
-        require_choices(self)
+        require_types(self)
         if not 0 <= self.weight <= 1:
             raise ConfigError(f"weight of style is a share, 0 to 1; got {self.weight}.")
         if len(set(self.blocks)) < len(self.blocks):

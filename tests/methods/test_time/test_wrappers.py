@@ -72,9 +72,16 @@ def test_no_image_has_no_answer(name, finished, scan):
     assert ask(wrapped, scan.subset(np.array([], dtype=np.int64))).shape == (0, 3)
 
 
-@pytest.mark.parametrize("name", ["tent:learning_rate=nan", "memo:learning_rate=inf", "shot-im:diversity=-5"])
-def test_settings_that_are_no_numbers_are_refused(name):
-    with pytest.raises(ConfigError, match="must be zero or a positive number; got"):
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("tent:learning_rate=nan", "must be a finite number; got nan"),
+        ("memo:learning_rate=inf", "must be a finite number; got inf"),
+        ("shot-im:diversity=-5", "must be zero or a positive number; got -5.0"),
+    ],
+)
+def test_settings_that_are_no_numbers_are_refused(name, words):
+    with pytest.raises(ConfigError, match=words):
         find_method(name)
 
 
@@ -164,8 +171,8 @@ def test_a_method_without_a_network_cannot_be_wrapped(name, toy):
         ("class-means", {"temperature": 0.0}, "temperature of class-means must be a positive number; got 0.0"),
         ("t3a", {"supports": -1}, "supports of t3a must be zero or a positive number"),
         ("tent", {"statistics": "target"}, "one of batch, source"),
-        ("tent", {"batch_size": 0}, "batch_size from 1"),
-        ("ttt", {"copies": 0}, "copies from 1"),
+        ("tent", {"batch_size": 0}, "batch_size of tent must be at least 1; got 0"),
+        ("ttt", {"copies": 0}, "copies of ttt must be at least 1; got 0"),
         ("shot-im", {"epochs": -1}, "epochs of shot-im must be zero or a positive number"),
         ("memo", {"learning_rate": -0.1}, "learning_rate of memo must be zero or a positive number"),
     ],

@@ -33,15 +33,13 @@ class ClassMeans(TestTimeMethod):
 
     looks_as_asked = True
 
-    share: float = tunable(1.0, choices=(0.25, 0.5, 1.0))
+    share: float = tunable(1.0, choices=(0.25, 0.5, 1.0), most=1)
     """s: weight of the class means; the rest is the wrapped classifier's."""
     temperature: float = tunable(0.1, choices=(0.05, 0.1, 0.2))
     """τ: how sharply the nearest mean is preferred; it decides no label."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.share <= 1:
-            raise ConfigError(f"share is the class means' part in the answer, 0 to 1; got {self.share}.")
         if not self.temperature > 0:
             raise ConfigError(f"temperature of class-means must be a positive number; got {self.temperature}.")
 

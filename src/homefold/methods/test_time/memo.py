@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import torch
 
-from homefold.errors import ConfigError
 from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod
 from homefold.methods.test_time.entropy import marginal_entropy
 from homefold.methods.test_time.per_image import PerImage
@@ -29,18 +28,10 @@ class Memo(TestTimeMethod):
 
     learning_rate: float = tunable(0.005, 2.5e-4, 1e-2, log=True)
     """η of the step."""
-    copies: int = tunable(32, choices=(8, 16, 32, 64))
+    copies: int = tunable(32, choices=(8, 16, 32, 64), least=1)
     """B: varied copies of the image."""
     steps: int = tunable(1, choices=(1, 2))
     """Steps for each image."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.learning_rate < 0 or self.copies < 1 or self.steps < 0:
-            raise ConfigError(
-                f"memo needs a learning_rate and steps from 0 and copies from 1; got {self.learning_rate}, "
-                f"{self.steps} and {self.copies}."
-            )
 
     @property
     def info(self) -> MethodInfo:

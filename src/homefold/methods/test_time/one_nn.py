@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from homefold.errors import ConfigError
 from homefold.manifold import nearest_index
 from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod
 from homefold.methods.test_time.wrapping import Wrapped, wrapper_info
@@ -33,13 +32,8 @@ class OneNearestNeighbour(TestTimeMethod):
 
     looks_as_asked = True
 
-    share: float = tunable(1.0, choices=(0.25, 0.5, 1.0))
+    share: float = tunable(1.0, choices=(0.25, 0.5, 1.0), most=1)
     """s: weight of the neighbour's label; the rest is the wrapped classifier's."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.share <= 1:
-            raise ConfigError(f"share is the neighbour's part in the answer, 0 to 1; got {self.share}.")
 
     @property
     def info(self) -> MethodInfo:

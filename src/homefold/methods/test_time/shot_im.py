@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from homefold.data.augmentation import augment_batch
-from homefold.errors import ConfigError
 from homefold.features import extract_features
 from homefold.features.batches import ImageStore
 from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod
@@ -49,18 +48,10 @@ class ShotIM(TestTimeMethod):
     """Passes over the target."""
     learning_rate: float = tunable(1e-3, 1e-4, 1e-2, log=True)
     """η."""
-    batch_size: int = tunable(64, choices=(32, 64, 128))
+    batch_size: int = tunable(64, choices=(32, 64, 128), least=1)
     """b."""
     diversity: float = tunable(1.0, choices=(0.5, 1.0))
     """Weight of H(p̄)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.epochs < 0 or self.learning_rate < 0 or self.batch_size < 1:
-            raise ConfigError(
-                f"shot-im needs epochs and a learning_rate from 0 and a batch_size from 1; got {self.epochs}, "
-                f"{self.learning_rate} and {self.batch_size}."
-            )
 
     @property
     def info(self) -> MethodInfo:

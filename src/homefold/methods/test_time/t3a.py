@@ -35,15 +35,8 @@ class T3A(TestTimeMethod):
 
     supports: int = tunable(20, choices=(1, 5, 20, 50, 100))
     """M: supports kept of each class."""
-    batch_size: int = tunable(64, choices=(1, 32, 64))
+    batch_size: int = tunable(64, choices=(1, 32, 64), least=1)
     """Target images that arrive together."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.supports < 0 or self.batch_size < 1:
-            raise ConfigError(
-                f"t3a keeps supports from 0 and takes batches from 1; got {self.supports} and {self.batch_size}."
-            )
 
     @property
     def info(self) -> MethodInfo:

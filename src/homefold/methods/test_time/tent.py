@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from homefold.config.choices import require_choices
+from homefold.config.choices import require_types
 from homefold.errors import ConfigError
 from homefold.features.batches import ImageStore
 from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod
@@ -34,19 +34,14 @@ class Tent(TestTimeMethod):
 
     learning_rate: float = tunable(1e-3, 1e-4, 1e-2, log=True)
     """Of Adam."""
-    batch_size: int = tunable(64, choices=(32, 64, 128, 200))
+    batch_size: int = tunable(64, choices=(32, 64, 128, 200), least=1)
     """b: target images that arrive together."""
     statistics: Literal["batch", "source"] = tunable("batch", choices=("batch",))
     """Normalise by the batch's own mean and variance, or by those of the training."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_choices(self)
-        if self.learning_rate < 0 or self.batch_size < 1:
-            raise ConfigError(
-                f"tent needs a learning_rate from 0 and a batch_size from 1; got {self.learning_rate} and "
-                f"{self.batch_size}."
-            )
+        require_types(self)
 
     @property
     def info(self) -> MethodInfo:

@@ -11,7 +11,6 @@ from torch import nn
 
 from homefold.classifier import ClassifierConfig, build_classifier, fit_classifier
 from homefold.data.splits import selection_split
-from homefold.errors import ConfigError
 from homefold.features import extract_features
 from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod
 from homefold.methods.configured import without_changes
@@ -46,16 +45,8 @@ class TestTimeTraining(TestTimeMethod):
     """η of each step."""
     steps: int = tunable(10, choices=(1, 3, 10))
     """Steps for each image."""
-    copies: int = tunable(8, choices=(1, 4, 8, 16))
+    copies: int = tunable(8, choices=(1, 4, 8, 16), least=1)
     """Varied copies of the image, new ones in every step; times four turns."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.learning_rate < 0 or self.steps < 0 or self.copies < 1:
-            raise ConfigError(
-                f"ttt needs a learning_rate and steps from 0 and copies from 1; got {self.learning_rate}, "
-                f"{self.steps} and {self.copies}."
-            )
 
     @property
     def info(self) -> MethodInfo:

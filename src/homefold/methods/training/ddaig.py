@@ -10,7 +10,6 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
-from homefold.errors import ConfigError
 from homefold.features.network import FeatureNet
 from homefold.methods.base import MethodInfo
 from homefold.methods.training.gradient_scale import scale_gradient
@@ -46,19 +45,12 @@ class Ddaig(LearnerMethod):
 
     step: float = tunable(0.3, 0.1, 0.9)
     """λ, how far T may move a pixel, in units of the pixels' range."""
-    share: float = tunable(0.5, 0.1, 0.9)
+    share: float = tunable(0.5, 0.1, 0.9, most=1)
     """α, the weight of the moved images; with 0 there are none."""
-    width: int = tunable(32, choices=(16, 32, 64))
+    width: int = tunable(32, choices=(16, 32, 64), least=1)
     """Channels of T."""
     blocks: int = tunable(2, choices=(1, 2, 3))
     """Residual blocks of T."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.share > 1:
-            raise ConfigError(f"share of ddaig is a fraction, 0 to 1; got {self.share}.")
-        if self.width < 1:
-            raise ConfigError(f"width of ddaig must be at least 1; got {self.width}.")
 
     def learner(self, net: FeatureNet, task: LearningTask) -> DdaigLearner:
         return DdaigLearner(net, task, self)

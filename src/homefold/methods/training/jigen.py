@@ -49,7 +49,7 @@ class Jigen(LearnerMethod):
     """α: weight of the puzzle."""
     ordered: float = tunable(0.6, 0.5, 0.9, most=1)
     """β: share of images that are not shuffled."""
-    permutations: int = tunable(30, choices=(10, 30, 60, 100))
+    permutations: int = tunable(30, choices=(10, 30, 60, 100), least=1)
     """P: how many ways there are to shuffle."""
 
     def learner(self, net: FeatureNet, task: LearningTask) -> Learner:
@@ -65,8 +65,6 @@ class _JigenLearner(Learner):
         super().__init__(net, task)
         if min(task.image_size) < _GRID:
             raise ConfigError(f"a {_GRID} × {_GRID} puzzle needs larger images than {task.image_size} px.")
-        if settings.permutations < 1:
-            raise ConfigError("a puzzle needs at least one permutation; got 0.")
         self.settings = settings
         self.puzzle = nn.Linear(net.feature_dim, settings.permutations + 1)
         orders = torch.from_numpy(distant_permutations(settings.permutations + 1))

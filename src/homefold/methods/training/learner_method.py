@@ -47,6 +47,7 @@ def tunable(
     *,
     log: bool = False,
     choices: tuple[Any, ...] = (),
+    least: float = 0,
     most: float = math.inf,
 ) -> Any:
     """A hyper-parameter: its default and its search range on one line.
@@ -57,6 +58,7 @@ def tunable(
         high: largest value worth trying.
         log: whether the range is logarithmic.
         choices: the values worth trying, in the place of a range.
+        least: the smallest value that has a meaning; a size has 1.
         most: the largest value that has a meaning; a share has 1.
 
     >>> @dataclass(frozen=True)
@@ -65,7 +67,8 @@ def tunable(
     >>> Example().weight
     1.0
     """
-    return field(default=default, metadata={"search": SearchRange(low, high, log, choices), "most": most})
+    search = SearchRange(low, high, log, choices)
+    return field(default=default, metadata={"search": search, "least": least, "most": most})
 
 
 @dataclass(frozen=True)

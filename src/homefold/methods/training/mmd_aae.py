@@ -61,7 +61,7 @@ class MmdAae(LearnerMethod):
     """Learning rate of everything, as a multiple of what the other methods learn at."""
     code_dim: int = tunable(128, choices=(64, 128, 256, 512))
     """Size of the code h; with 0 the code is z itself, and nothing is rebuilt."""
-    hidden: int = tunable(256, choices=(128, 256, 512))
+    hidden: int = tunable(256, choices=(128, 256, 512), least=1)
     """Hidden units of the discriminator D."""
     bandwidths: tuple[float, ...] = tunable((0.5, 1.0, 2.0), choices=((1.0,), (0.5, 1.0, 2.0), (0.25, 1.0, 4.0)))
     """Widths of the Gaussian kernels, in units of the batch's root mean squared distance."""
@@ -70,7 +70,7 @@ class MmdAae(LearnerMethod):
         super().__post_init__()
         if not self.rate:
             raise ConfigError("rate of mmd-aae must be positive, such as 0.2: with 0 nothing is learned.")
-        if not self.bandwidths or not all(0 < sigma < math.inf for sigma in self.bandwidths):
+        if not self.bandwidths or not all(sigma > 0 for sigma in self.bandwidths):
             raise ConfigError(f"bandwidths of mmd-aae must be positive numbers; got {self.bandwidths}.")
 
     def learner(self, net: FeatureNet, task: LearningTask) -> MmdAaeLearner:

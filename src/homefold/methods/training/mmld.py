@@ -65,17 +65,15 @@ class Mmld(LearnerMethod):
     """Learning rate of everything, as a multiple of what the other methods learn at."""
     clusters: int = tunable(0, choices=(0, 2, 3, 4))
     """How many pseudo-domains; 0 for as many as there are source domains, and at least two."""
-    every: int = tunable(1, choices=(1, 2, 5))
+    every: int = tunable(1, choices=(1, 2, 5), least=1)
     """Epochs from one clustering to the next."""
-    hidden: int = tunable(256, choices=(128, 256, 1024))
+    hidden: int = tunable(256, choices=(128, 256, 1024), least=1)
     """Hidden units of the discriminator D."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.rate:
             raise ConfigError("rate of mmld must be positive, such as 0.2: with 0 nothing is learned.")
-        if self.every < 1:
-            raise ConfigError(f"every of mmld counts epochs, from 1; got {self.every}.")
 
     def learner(self, net: FeatureNet, task: LearningTask) -> MmldLearner:
         return MmldLearner(net, task, self)
