@@ -27,7 +27,10 @@ from measuring import clustered_features, made_up_dataset, print_table, surround
 from homefold import Homefold, preset_config
 from homefold.classifier import ClassifierConfig
 from homefold.runtime.device import resolve_device
+from homefold.stages.encoder import NetEncoder, build_net, frozen
 from homefold.stages.feature_model import fit_feature_model
+from homefold.stages.trained_model import TrainedModel
+from homefold.style import fit_style, styled_net
 
 _CLASSES = 7
 
@@ -35,14 +38,17 @@ _CLASSES = 7
 def make_model(folder: Path, preset: str) -> None:
     """A model folder whose network is untrained: answering takes as long as with a trained one."""
     config = preset_config(preset, features__weights="none", manifold__epochs=60)
-    model = Homefold(config, device="cpu")
-    model._net = model._build_net(model._size, pretrained=False).to(memory_format=torch.channels_last).eval()
-    model._name_style_blocks(model._net)
+    cpu = torch.device("cpu")
+    model = Homefold(config, device=cpu)
+    config = model._checked_config()
+    net = frozen(build_net(config, model._size, pretrained=False), cpu)
     shown = made_up_dataset(3 * _CLASSES, model._size[0])
-    rows = np.arange(len(shown))
-    model._set_style(model._fit_style(model._net, shown, rows))
-    z, labels = clustered_features(420, model._net.feature_dim, _CLASSES)
-    model._model = fit_feature_model(
+    style = None
+    if config.style.blocks:
+        rows = np.arange(len(shown))
+        style = fit_style(config.style, net, shown.images, rows, domains=shown.domains, device=cpu)
+    z, labels = clustered_features(420, net.feature_dim, _CLASSES)
+    feature_model = fit_feature_model(
         z[:350],
         labels[:350],
         z[350:],
@@ -53,15 +59,16 @@ def make_model(folder: Path, preset: str) -> None:
         projection=config.projection,
         normalise=True,
         seed=0,
-        device=torch.device("cpu"),
+        device=cpu,
     )
-    model._domains = ("made up",)
-    model._reports = {
+    reports = {
         "images": {"trained_on": 0, "held_out": 0, "skipped": []},
         "features": {"criterion": "none", "held_out_loss": 0.0},
-        "manifold": model._model.manifold.report.as_dict(),
-        "classifier": {"held_out_accuracy": model._model.classifier.held_out_accuracy},
+        "manifold": feature_model.manifold.report.as_dict(),
+        "classifier": {"held_out_accuracy": feature_model.classifier.held_out_accuracy},
     }
+    styled = None if style is None else NetEncoder(styled_net(net, style), cpu)
+    model._trained = TrainedModel(config, NetEncoder(net, cpu), feature_model, ("made up",), reports, style, styled)
     model.save(folder)
 
 

@@ -258,7 +258,7 @@ class TestWholeModel:
         model, target = fitted
         images = target.images[:20]
         z = torch.from_numpy(model.searched_features(images))
-        assert torch.equal(z, extract_features(styled_net(model.net, model._style), images, torch.device("cpu")))
+        assert torch.equal(z, extract_features(styled_net(model.net, model.trained.style), images, torch.device("cpu")))
         assert not torch.allclose(z, torch.from_numpy(model.features(images)), atol=1e-3)
         own = model.feature_model.predict(z).probabilities
         assert np.array_equal(model.predict(images).probabilities, own)
@@ -300,7 +300,7 @@ class TestWholeModel:
         model = Homefold(small, device="cpu").fit(source.subset(np.arange(0, len(source), 12)))
         model.save(tmp_path / "model")
         loaded = Homefold.load(tmp_path / "model", device="cpu")
-        assert len(loaded._style.homes) == len(names) - 1
+        assert len(loaded.trained.style.homes) == len(names) - 1
         images = digits.only(names[0]).images[:9]
         assert np.array_equal(loaded.predict(images).probabilities, model.predict(images).probabilities)
 
@@ -309,12 +309,13 @@ class TestWholeModel:
         assert preset_config("default").style == StyleConfig(("early",), "mean", 0.5)
         assert preset_config("small").style == StyleConfig(("early",), "domains", 0.5)
 
-    def test_after_a_fit_the_settings_name_the_blocks(self, digits):
+    def test_after_a_fit_the_model_names_the_blocks_and_the_settings_are_as_they_were(self, digits):
         config = preset_config("small", features__epochs=1, features__feature_dim=16, manifold__kind="nearest")
         some = digits.subset(np.arange(0, len(digits), 24))
         model = Homefold(config, device="cpu").fit(some)
-        assert model.config.style == replace(config.style, blocks=("block1", "block2"))
-        assert len(model._style.homes) == len(digits.domain_names)
+        assert model.trained.config.style == replace(config.style, blocks=("block1", "block2"))
+        assert model.config is config
+        assert len(model.trained.style.homes) == len(digits.domain_names)
 
     def test_a_network_without_fine_maps_keeps_styles_and_says_so(self, digits):
         class Told(SilentReporter):
@@ -329,8 +330,8 @@ class TestWholeModel:
         flat = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 24), nn.ReLU(), nn.Linear(24, 20))
         some, told = digits.subset(np.arange(0, len(digits), 24)), Told()
         model = Homefold(config, backbone=flat, device="cpu", reporter=told).fit(some)
-        assert model.config.style.blocks == ()
-        assert model._style is None
+        assert model.trained.config.style.blocks == ()
+        assert model.trained.style is None
         assert any("no early blocks that give fine feature maps" in text for text in told.messages)
         assert len(model.predict(some.images[:3])) == 3
 
