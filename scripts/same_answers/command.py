@@ -91,7 +91,7 @@ def _run(options: argparse.Namespace, cases: Mapping[str, Case]) -> int:
     cases = {name: case for name, case in cases.items() if name not in skipped}
     digests = old.digest(), new.digest()
     kept = place / f"old-{digests[0]}"
-    scratch = Path(tempfile.mkdtemp(prefix="new-", dir=_prepared(old, cases)))
+    scratch = Path(tempfile.mkdtemp(prefix="new-", dir=_prepared(old, new, cases)))
     try:
         differences = _compare_all(cases, old, new, kept, scratch, options.jobs)
     finally:
@@ -129,9 +129,11 @@ def _processor() -> str:
     return next((line for line in lines if line.startswith("model name")), platform.machine())
 
 
-def _prepared(old: Checkout, cases: Mapping[str, Case]) -> Path:
-    """Write the data of the cases; returns the folder beside them."""
+def _prepared(old: Checkout, new: Checkout, cases: Mapping[str, Case]) -> Path:
+    """See that both checkouts can be imported, and write the data of the cases; returns the folder beside them."""
     old.data.mkdir(parents=True, exist_ok=True)
+    if not (old.known_settings and new.known_settings):
+        raise CheckoutError("a checkout has no settings at all.")
     prepare_digits(old)
     real = real_data()
     if real and any(case.needs for case in cases.values()):
