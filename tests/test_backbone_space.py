@@ -181,5 +181,5 @@ def test_features_without_a_network_have_one_space():
 
 
 def test_another_space_is_refused():
-    with pytest.raises(ConfigError, match="space must be feature or backbone; got 'pixels'"):
+    with pytest.raises(ConfigError, match="space must be one of feature, backbone; got 'pixels'"):
         ManifoldConfig(space="pixels")

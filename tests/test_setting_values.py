@@ -24,7 +24,7 @@ NOT_A_FLOAT = (math.nan, math.inf, -math.inf, 1e300, DIGITS, "0.5", True, [0.5],
 NOT_AN_INT = (math.nan, math.inf, HUGE, -HUGE, DIGITS, 2.5, "3", True, [3], {})
 NOT_TEXT = (3, True, None, ["a"], {}, b"a")
 NOT_A_BOOL = (0, 1.0, "true", None, [])
-NOT_A_TUPLE = (3, 0.5, "layer1", {"a": 1}, [[]], [{}], [None], [math.nan], [1] * 2000)
+NOT_A_TUPLE = (3, 0.5, "layer1", {"a": 1}, [[]], [{}], [None], [math.nan])
 NOT_A_CHOICE = ("", "no such thing", 3, None, [], "x" * 100_000)
 NO_SETTINGS = (3, None, "x", [], {})
 

@@ -14,7 +14,7 @@ from torch import nn
 
 from homefold.classifier import Classifier, ClassifierConfig, build_classifier, fit_classifier
 from homefold.device import one_thread
-from homefold.errors import ConfigError, ModelFileError
+from homefold.errors import ConfigError, ModelFileError, NotFiniteError, cut
 from homefold.features.loss import cosine_normalise
 from homefold.manifold import (
     FeatureGroups,
@@ -27,7 +27,8 @@ from homefold.manifold import (
     denoising_shifts,
     fit_manifold,
 )
-from homefold.predictions import Predictions
+from homefold.module_state import rebuilt, require_finite
+from homefold.predictions import NOT_SEARCHED, Predictions
 from homefold.progress import ProgressReporter
 from homefold.projection import Projection, ProjectionConfig, project
 from homefold.projection.projector import preferred_tile
@@ -119,6 +120,9 @@ class FeatureModel:
         config.require_manifold(self.manifold.per)
         self._wait_until_ready()
         found = project(self.manifold, self.prepare(z), config.search, seed=self.seed, reporter=reporter)
+        finite = torch.isfinite(found.features).all(dim=1)
+        if not bool(finite.all()):
+            raise NotFiniteError(int((~finite).nonzero()[0]))
         return self.at_own_length(found, z)
 
     def get_ready(self, config: ProjectionConfig | None = None) -> None:
@@ -186,7 +190,7 @@ class FeatureModel:
         prepared = raw if self.head is not None else self.prepare(raw)
         ones = torch.ones(len(z), device=self.device)
         zeros = torch.zeros(len(z), dtype=torch.long, device=self.device)
-        found = Projection(prepared, prepared[:, :0], ones, ones, zeros, zeros, ("none",))
+        found = Projection(prepared, prepared[:, :0], ones, ones, zeros, zeros, NOT_SEARCHED)
         own = self._classified(self.seen(raw))
         return self._predictions(found, ones * math.nan, own, ones == 0)
 
@@ -271,27 +275,40 @@ class FeatureModel:
         seed: int,
         manifold_report: dict[str, Any],
         device: torch.device,
+        feature_dim: int,
+        searched_dim: int,
         head: nn.Module | None = None,
     ) -> FeatureModel:
-        """Rebuild what `tensors` was taken from; `head` is that of the network, where the manifold is of its input."""
+        """Rebuild what `tensors` was taken from; what does not fit the settings is refused.
+
+        Args:
+            tensors: as `tensors` gave them.
+            manifold_config: of G.
+            classifier_config: of C.
+            projection: the default settings of the search.
+            normalise: whether features are scaled to the sphere first.
+            class_names: one name a class.
+            seed: of random starts.
+            manifold_report: what was measured of G.
+            device: where to compute.
+            feature_dim: dimensions of what C classifies.
+            searched_dim: dimensions of what G is of.
+            head: that of the network, where the manifold is of its input.
+        """
         _require_head(manifold_config, head)
-
-        def part(prefix: str) -> dict[str, torch.Tensor]:
-            return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-
-        calibration = tensors.get("calibration")
-        if calibration is None:
-            raise ModelFileError("the tensor 'calibration' is missing.")
-        feature_dim = calibration.shape[1]
-        manifold = build_manifold(manifold_config, feature_dim)
-        classified = feature_dim if head is None else tensors["classifier.layers.0.weight"].shape[1]
-        classifier = build_classifier(classifier_config, classified, len(class_names))
-        try:
-            manifold.load_state_dict(part("manifold."))
-            classifier.load_state_dict(part("classifier."))
-        except RuntimeError as error:
-            raise ModelFileError(f"the tensors do not fit the configuration ({error}).") from None
+        projection.require_manifold(manifold_config.per)
+        parts = _parts(tensors)
+        manifold = rebuilt(lambda: build_manifold(manifold_config, searched_dim), parts["manifold"], "the manifold")
+        manifold.require_bank()
         manifold.report = ManifoldReport.from_dict(manifold_report)
+        if manifold.per == "class" and tuple(part.name for part in manifold.report.components) != class_names:
+            raise ModelFileError("the components of the manifold are not the classes of the model.")
+        classifier = rebuilt(
+            lambda: build_classifier(classifier_config, feature_dim, len(class_names)),
+            parts["classifier"],
+            "the classifier",
+        )
+        calibration, scale = _calibration(parts[""], searched_dim)
         model = FeatureModel(
             manifold.to(device),
             classifier.to(device),
@@ -302,9 +319,41 @@ class FeatureModel:
             calibration.to(device),
             head,
         )
-        if "off_manifold_scale" in tensors:
-            model._scales[projection.search.search_only()] = float(tensors["off_manifold_scale"])
+        model._scales[projection.search.search_only()] = scale
         return model
+
+
+def _parts(tensors: dict[str, torch.Tensor]) -> dict[str, dict[str, torch.Tensor]]:
+    """What `FeatureModel.tensors` put together: manifold and classifier, and under an empty name the rest."""
+    parts: dict[str, dict[str, torch.Tensor]] = {"manifold": {}, "classifier": {}, "": {}}
+    for name, value in tensors.items():
+        part, dot, inner = name.partition(".")
+        if dot and part in parts:
+            parts[part][inner] = value
+        else:
+            parts[""][name] = value
+    return parts
+
+
+def _calibration(tensors: dict[str, torch.Tensor], searched_dim: int) -> tuple[torch.Tensor, float]:
+    """The held-out features `(m, d)` and the off-manifold distance that 95 % of them stay below."""
+    if set(tensors) != {"calibration", "off_manifold_scale"}:
+        raise ModelFileError(
+            f"beside manifold and classifier there should be calibration and off_manifold_scale; there is "
+            f"{cut(', '.join(sorted(tensors))) or 'nothing'}."
+        )
+    calibration, scale = tensors["calibration"], tensors["off_manifold_scale"]
+    if calibration.ndim != 2 or calibration.dtype != torch.float32 or calibration.shape[1] != searched_dim:
+        raise ModelFileError(
+            f"the features of the calibration should be rows of {searched_dim} float32 numbers; got "
+            f"{tuple(calibration.shape)} of {calibration.dtype}."
+        )
+    if not len(calibration):
+        raise ModelFileError("the calibration has no features.")
+    if scale.shape != () or scale.dtype != torch.float64 or not float(scale) > 0:
+        raise ModelFileError("off_manifold_scale should be one positive float64 number.")
+    require_finite(tensors, "the calibration")
+    return calibration, float(scale)
 
 
 def fit_feature_model(

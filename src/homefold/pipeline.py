@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from homefold.config import HomefoldConfig, config_from_dict, config_to_dict, preset_config
+from homefold.config import HomefoldConfig, config_to_dict, preset_config
 from homefold.data.arrays import dataset_from_arrays, images_from_array
 from homefold.data.dataset import DomainDataset
 from homefold.data.decoding import one_ahead
@@ -31,20 +31,23 @@ from homefold.features.style_variation import require_style_layers
 from homefold.files import plain_json
 from homefold.manifold import FeatureGroups, build_manifold
 from homefold.model_card import model_card
+from homefold.model_description import ImagesDescription, describe_images
 from homefold.model_folder import read_model_folder, write_model_folder
-from homefold.predictions import Predictions
+from homefold.module_state import rebuilt
+from homefold.predictions import Predictions, rows_named
 from homefold.processes import current_processes
 from homefold.progress import ProgressReporter, RichReporter, SilentReporter
 from homefold.projection import Projection, ProjectionConfig
 from homefold.rehearsal import rehearsed_features, require_rehearsable
-from homefold.style import StyleModel, fit_style, named_blocks, style_modules, styled_net
+from homefold.style import StyleModel, fit_style, named_blocks, require_channels, style_modules, styled_net
 from homefold.work_folder import WorkFolder
 
-__all__ = ["Homefold", "ImageData"]
+__all__ = ["CUSTOM", "Homefold", "ImageData"]
 
 ImageData = DomainDataset | np.ndarray | torch.Tensor | str | Path | Sequence[str | Path]
 
-_CUSTOM = "custom"
+CUSTOM = "custom"
+"""The backbone of a model whose network is the user's own."""
 _DECODED_AT_ONCE = 512
 
 
@@ -87,8 +90,8 @@ class Homefold:
         self.reporter: ProgressReporter = reporter or (RichReporter() if verbose else SilentReporter())
         self._custom_backbone = backbone
         if backbone is not None:
-            self.config = replace(self.config, features=replace(self.config.features, backbone=_CUSTOM, weights="none"))
-        elif self.config.features.backbone == _CUSTOM:
+            self.config = replace(self.config, features=replace(self.config.features, backbone=CUSTOM, weights="none"))
+        elif self.config.features.backbone == CUSTOM:
             raise ConfigError("this configuration was made with a network of your own; pass it again as backbone=.")
         self._net: FeatureNet | None = None
         self._model: FeatureModel | None = None
@@ -395,13 +398,14 @@ class Homefold:
             projection: other settings of the search and of the views than the model's own.
             skip_bad: leave out files that cannot be read instead of stopping; `paths` tells which remain.
         """
-        parts = []
+        parts: list[Predictions] = []
         asked = projection or self.config.projection
         untrusted = projected and self._style is not None and not asked.answers_for_all
         for images, paths in self._image_chunks(data, skip_bad=skip_bad):
             z = self._searched(images, projection, styled=projected)
             plain = self._searched(images, projection, styled=False) if untrusted else None
-            part = self.feature_model.predict(z, projected=projected, config=projection, plain=plain)
+            with rows_named(paths, first=sum(map(len, parts))):
+                part = self.feature_model.predict(z, projected=projected, config=projection, plain=plain)
             parts.append(replace(part, paths=paths))
         return Predictions.concatenate(parts)
 
@@ -505,40 +509,60 @@ class Homefold:
             verbose: show progress.
             reporter: where progress goes.
         """
-        tensors, description = read_model_folder(path)
-        if description.get("kind") != "images":
-            raise ModelFileError(f"{path} holds a projector of features; load it with ManifoldProjector.load.")
+        tensors, content = read_model_folder(path)
+        described = describe_images(content, path)
+        config = described.config
+        if config.features.backbone == CUSTOM and backbone is None:
+            raise ConfigError(f"the model in {path} was fitted with a network of your own; pass it as backbone=.")
+        model = cls(config, backbone=backbone, device=device, verbose=verbose, reporter=reporter)
         try:
-            config = config_from_dict(HomefoldConfig, description["config"])
-            if config.features.backbone == _CUSTOM and backbone is None:
-                raise ConfigError(f"the model in {path} was fitted with a network of your own; pass it as backbone=.")
-            model = cls(config, backbone=backbone, device=device, verbose=verbose, reporter=reporter)
-            net = model._build_net(model._size, pretrained=False)
-            net.load_state_dict(tensors["features"])
-            model._net = net.to(model.device).to(memory_format=torch.channels_last).eval()
-            model._net.requires_grad_(False)
-            model._model = FeatureModel.from_tensors(
-                tensors["home"],
-                manifold_config=config.manifold,
-                classifier_config=config.classifier,
-                projection=config.projection,
-                normalise=config.normalise_features,
-                class_names=tuple(description["class_names"]),
-                seed=config.seed,
-                manifold_report=description["reports"]["manifold"],
-                device=model.device,
-                head=model._head(model._net),
-            )
-            model._domains = tuple(description["source_domains"])
-            model._reports = description["reports"]
-            if config.style.blocks:
-                style = StyleModel.from_tensors(
-                    tensors["style"], config.style, description["reports"]["style"], config.seed
-                )
-                model._set_style(style.to(model.device).eval().requires_grad_(False))
-        except (KeyError, TypeError, RuntimeError) as error:
+            model._restore(tensors, described)
+        except (ConfigError, ModelFileError) as error:
             raise ModelFileError(f"the model in {path} cannot be rebuilt: {error}") from None
         return model
+
+    def _restore(self, tensors: dict[str, dict[str, torch.Tensor]], described: ImagesDescription) -> None:
+        """Take over what was saved; what does not fit the settings is refused."""
+        config, own = self.config, self._custom_backbone
+        net = rebuilt(
+            lambda: self._build_net(self._size, pretrained=False),
+            tensors["features"],
+            "the network",
+            # A mask in a network of the user's own may hide by minus infinity.
+            may_be_infinite=[] if own is None else [f"backbone.{name}" for name, _ in own.named_buffers()],
+        )
+        style = self._restored_style(net, tensors.get("style"), described)
+        self._net = net.to(self.device).to(memory_format=torch.channels_last).eval()
+        self._net.requires_grad_(False)
+        self._model = FeatureModel.from_tensors(
+            tensors["home"],
+            manifold_config=config.manifold,
+            classifier_config=config.classifier,
+            projection=config.projection,
+            normalise=config.normalise_features,
+            class_names=described.class_names,
+            seed=config.seed,
+            manifold_report=described.reports["manifold"],
+            device=self.device,
+            feature_dim=net.feature_dim,
+            searched_dim=net.backbone_dim if self._space == "backbone" else net.feature_dim,
+            head=self._head(net),
+        )
+        self._domains, self._reports = described.source_domains, described.reports
+        self._set_style(None if style is None else style.to(self.device).eval().requires_grad_(False))
+
+    def _restored_style(
+        self, net: FeatureNet, tensors: dict[str, torch.Tensor] | None, described: ImagesDescription
+    ) -> StyleModel | None:
+        """The source styles that were saved; None where the settings leave styles as they are."""
+        config = self.config.style
+        if bool(config.blocks) != (tensors is not None):
+            raise ModelFileError("its settings and its files do not agree on whether styles are brought home.")
+        if tensors is None:
+            return None
+        style = StyleModel.from_tensors(tensors, config, described.reports.get("style") or {}, self.config.seed)
+        require_channels(style, net.backbone, self._size)
+        return style
 
 
 def _domain_groups(dataset: DomainDataset, train: np.ndarray, held_out: np.ndarray) -> FeatureGroups:

@@ -19,6 +19,7 @@ from homefold.cli.projection_flags import ProjectionFlags, ProjectionPreset, cho
 from homefold.data import DomainDataset, load_dataset
 from homefold.errors import DataError
 from homefold.pipeline import Homefold
+from homefold.predictions import rows_named
 from homefold.progress import ProgressReporter, RichReporter
 from homefold.projection import ProjectionConfig
 
@@ -159,8 +160,9 @@ def measure(
             plain = features
             if model.config.style.blocks:
                 plain = torch.from_numpy(model.searched_features(images, projection=projection, styled=False))
-            without[part] = model.feature_model.predict(plain, projected=False).indices
-            projected[part] = model.feature_model.predict(features, config=projection, plain=plain).indices
+            with rows_named(dataset.paths[part]):
+                without[part] = model.feature_model.predict(plain, projected=False).indices
+                projected[part] = model.feature_model.predict(features, config=projection, plain=plain).indices
             bar.advance(len(images))
     right_without, right_projected = without == truth, projected == truth
     return DomainResult(

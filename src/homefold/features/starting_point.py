@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import nn
 
+from homefold.module_state import require_same
+
 __all__ = ["StartingPoint"]
 
 
@@ -32,5 +34,6 @@ class StartingPoint:
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         """Go on from a checkpoint."""
+        require_same(self._start, state, "the start")
         for name, start in self._start.items():
             start.copy_(state[name])

@@ -25,14 +25,13 @@ from homefold.features.backbone_learning import (
 )
 from homefold.features.collapse import FeatureSpread
 from homefold.features.config import FeatureConfig
-from homefold.features.loop import Batch, ParameterGroup, TrainingRun, complete_run
+from homefold.features.loop import Batch, ParameterGroup, TrainingRun, complete_run, go_on_from
 from homefold.features.loss import pairwise_metric_loss_bound
 from homefold.features.network import FeatureNet
 from homefold.features.objective import Objective
 from homefold.features.pair_emphasis import PairEmphasis
 from homefold.features.starting_point import StartingPoint
 from homefold.features.style_variation import varied_styles
-from homefold.files import read_state
 from homefold.progress import ProgressReporter, SilentReporter
 from homefold.seeding import derive_seed, isolated_seed
 
@@ -129,7 +128,7 @@ def train_features(
         return run.finish()
     finished = FinishedRuns(net, objective)
     if checkpoint is not None and checkpoint.exists():
-        finished.load_state_dict(_finished_in(read_state(checkpoint), config))
+        go_on_from(checkpoint, lambda state: finished.load_state_dict(_finished_in(state, config)))
     start, objective_start = _copy_of(net), _copy_of(objective)
     with varied_styles(config, net, device, dataset.image_size), frozen_first_blocks(config, net.backbone):
         while True:

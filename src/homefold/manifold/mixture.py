@@ -114,6 +114,12 @@ class Mixture(Manifold):
         for part, of_part in zip(self.parts, report.components, strict=True):
             part.report = of_part
 
+    def require_bank(self) -> None:
+        if not self.parts:
+            raise ModelFileError(f"the manifold has no component for any {self.per}.")
+        for part in self.parts:
+            part.require_bank()
+
     def decode(self, u: torch.Tensor) -> torch.Tensor:
         """u: (n, latent_dim), the last number the component's index -> (n, feature_dim)."""
         which, latents = u[:, -1].round(), u[:, :-1].contiguous()

@@ -17,7 +17,7 @@ from homefold.config import HomefoldConfig
 from homefold.data.dataset import DomainDataset
 from homefold.errors import ConfigError
 from homefold.evaluation.stage_store import Stage, StageId, StageStore
-from homefold.predictions import Predictions
+from homefold.predictions import NOT_SEARCHED, Predictions
 from homefold.progress import ProgressReporter, SilentReporter
 
 __all__ = [
@@ -328,5 +328,5 @@ def plain_predictions(class_names: tuple[str, ...], probabilities: np.ndarray) -
         start=np.zeros(n, dtype=np.int64),
         off_manifold=np.full(n, np.nan, dtype=np.float32),
         projected=np.zeros(n, dtype=bool),
-        start_names=("none",),
+        start_names=NOT_SEARCHED,
     )

@@ -135,13 +135,13 @@ class FeatureStage:
     def net(self) -> nn.Module:
         """f, frozen, on the task's device."""
         net = build_task_net(self._task.config, self._task.source.image_size, pretrained=False)
-        net.load_state_dict(self.stage.state["net"])
+        self.stage.load_into(net, "net")
         return frozen(net, self._task.device)
 
     @property
     def report(self) -> dict[str, Any]:
         """What stage 1 measured on held-out source images."""
-        report: dict[str, Any] = self.stage.state["report"]
+        report: dict[str, Any] = self.stage.part("report")
         return report
 
     @property
@@ -192,8 +192,16 @@ class FeatureStage:
             }
             name = f"{name}-{len(views) - sum(counts.values())}-views{mirrored}"
             name += "".join(f"-{count}-{kind}" for kind, count in counts.items() if count)
-        found = self._task.stages.derived(self.stage.folder, name, extract)
+        found = self._task.stages.derived(self.stage.folder, name, extract, lambda state: _fits(state, len(pixels)))
         return found["features"].to(self._task.device), float(found["seconds"])
+
+
+def _fits(state: Any, images: int) -> bool:
+    """Whether a file holds the features `(images, d)` of so many images and how long they took."""
+    if not isinstance(state, dict) or not isinstance(state.get("seconds"), float):
+        return False
+    z = state.get("features")
+    return isinstance(z, torch.Tensor) and z.ndim == 2 and len(z) == images and z.is_floating_point()
 
 
 def frozen(module: nn.Module, device: torch.device) -> nn.Module:
@@ -247,7 +255,7 @@ def _train(task: TrainingTask, checkpoint: Path) -> dict[str, Any]:
 def _fine_tune(task: TrainingTask, base: Stage, checkpoint: Path) -> dict[str, Any]:
     assert task.adapt is not None
     net = build_task_net(task.config, task.source.image_size, pretrained=False)
-    net.load_state_dict(base.state["net"])
+    base.load_into(net, "net")
     everything = np.arange(len(task.adapt))
     # With a handful of images none is held out: the last epoch is kept, and selection has nothing to choose.
     trained = train_features(
@@ -260,7 +268,7 @@ def _fine_tune(task: TrainingTask, base: Stage, checkpoint: Path) -> dict[str, A
         device=task.device,
         checkpoint=checkpoint,
         reporter=task.reporter,
-        objective_state=base.state["objective"],
+        objective_state=base.part("objective"),
     )
     return {
         "net": trained.net.state_dict(),

@@ -70,8 +70,9 @@ class StyledStage(FeatureStage):
     @cached_property
     def net(self) -> nn.Module:
         assert isinstance(self._plain.net, FeatureNet)
-        state, config = self._styles.state, self._task.config
-        style = StyleModel.from_tensors(state["tensors"], config.style, state["reports"], config.seed)
+        tensors, reports = self._styles.part("tensors"), self._styles.part("reports")
+        config = self._task.config
+        style = StyleModel.from_tensors(tensors, config.style, reports, config.seed)
         return styled_net(self._plain.net, style.to(self._task.device).eval().requires_grad_(False))
 
     def _features(

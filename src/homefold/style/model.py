@@ -14,10 +14,11 @@ from torch import nn
 
 from homefold.errors import ConfigError, ModelFileError
 from homefold.features.batches import ImageStore
-from homefold.features.blocks import backbone_blocks, last_modules
+from homefold.features.blocks import backbone_blocks, block_outputs, last_modules
 from homefold.features.extraction import image_tile
 from homefold.features.network import FeatureNet
 from homefold.manifold import Manifold, ManifoldConfig, ManifoldReport, build_manifold, fit_manifold
+from homefold.module_state import rebuilt
 from homefold.progress import ProgressReporter
 from homefold.projection import ProjectionConfig, project
 from homefold.style.config import StyleConfig
@@ -25,7 +26,7 @@ from homefold.style.statistics import map_style, restyle
 from homefold.tiles import apply_in_tiles
 from homefold.triton_ready import why_no_triton
 
-__all__ = ["StyleModel", "collect_styles", "fit_style", "style_modules", "styled_net"]
+__all__ = ["StyleModel", "collect_styles", "fit_style", "require_channels", "style_modules", "styled_net"]
 
 _SEARCHED = ("vae", "nearest")
 _SMALLEST_DEVIATION = 1e-3
@@ -155,23 +156,56 @@ class StyleModel(nn.Module):
     def from_tensors(
         tensors: Mapping[str, torch.Tensor], config: StyleConfig, reports: Mapping[str, Any], seed: int
     ) -> StyleModel:
-        """What `state_dict` and `reports` were taken from."""
-        parts = []
-        domains = 1
+        """What `state_dict` and `reports` were taken from; what does not fit the settings is refused."""
+        homes = 1
         if config.manifold == "domains":
-            domains = sum(name.endswith(".mean") for name in tensors) // len(config.blocks)
-        for i, name in enumerate(config.blocks * max(1, domains)):
-            mean = tensors.get(f"parts.{i}.mean")
-            if mean is None:
-                raise ModelFileError(f"the styles after {name} are missing.")
-            manifold = None
-            if config.manifold in _SEARCHED:
-                manifold = build_manifold(_manifold_config(config), len(mean) + 1)
-                manifold.report = ManifoldReport.from_dict(reports[name])
-            parts.append(BlockStyle(mean, torch.ones_like(mean), manifold, config, seed))
-        model = StyleModel(config, parts)
-        model.load_state_dict(dict(tensors))
+            homes = max(1, sum(name.endswith(".mean") for name in tensors) // len(config.blocks))
+        sizes = [_size_of_style(tensors, i, name) for i, name in enumerate(config.blocks * homes)]
+
+        def build() -> StyleModel:
+            parts = []
+            for size in sizes:
+                searched = config.manifold in _SEARCHED
+                manifold = build_manifold(_manifold_config(config), size + 1) if searched else None
+                parts.append(BlockStyle(torch.zeros(size), torch.ones(size), manifold, config, seed))
+            return StyleModel(config, parts)
+
+        model = rebuilt(build, tensors, "the model of styles")
+        for name, part in zip(config.blocks * homes, model.parts, strict=True):
+            assert isinstance(part, BlockStyle)
+            if not bool((part.deviation > 0).all()):
+                raise ModelFileError(f"the styles after {name} have deviations that are not positive.")
+            if part.manifold is not None:
+                part.manifold.require_bank()
+                part.manifold.report = ManifoldReport.from_dict(reports.get(name, {}))
         return model
+
+
+def _size_of_style(tensors: Mapping[str, torch.Tensor], index: int, name: str) -> int:
+    mean = tensors.get(f"parts.{index}.mean")
+    if mean is None:
+        raise ModelFileError(f"the styles after {name} are missing.")
+    if mean.ndim != 1 or not len(mean):
+        raise ModelFileError(f"the styles after {name} should be a row of numbers; got shape {tuple(mean.shape)}.")
+    return len(mean)
+
+
+def require_channels(style: StyleModel, backbone: nn.Module, size: tuple[int, int]) -> None:
+    """Refuse styles that are not those of the maps after their blocks.
+
+    Args:
+        style: what was saved.
+        backbone: of the network; its outline will do.
+        size: height and width of its images.
+    """
+    blocks = style.config.blocks
+    outputs = block_outputs(backbone, blocks, size, "blocks of style")
+    for parts in style.homes:
+        for name, part in zip(blocks, parts, strict=True):
+            assert isinstance(part, BlockStyle)
+            output = outputs.get(name)
+            if not isinstance(output, torch.Tensor) or output.ndim != 4 or 2 * output.shape[1] != len(part.mean):
+                raise ModelFileError(f"the styles after {name} are not of this network: they have other channels.")
 
 
 def _manifold_config(config: StyleConfig) -> ManifoldConfig:
