@@ -8,6 +8,7 @@ from typing import Any
 
 from homefold.errors import ConfigError, ModelFileError
 from homefold.files import is_temporary, read_json, write_json
+from homefold.text import require_text_path
 
 __all__ = ["WorkFolder"]
 
@@ -27,6 +28,7 @@ class WorkFolder:
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
+        require_text_path(self.folder)
         self.record = self.folder / "fit.json"
         self.checkpoint = self.folder / "features.safetensors"
 

@@ -27,6 +27,7 @@ from homefold.files import plain_json
 from homefold.fit_flags import as_settings
 from homefold.methods import Answers, ImageSet, TrainedMethod, TrainingTask, code_key
 from homefold.progress import ProgressReporter, SilentReporter
+from homefold.text import as_text
 
 __all__ = ["Executor", "failed_record"]
 
@@ -219,7 +220,7 @@ def _common_facts(planner: Planner, run: Run) -> dict[str, Any]:
 def _blank_record(planner: Planner, run: Run, config: HomefoldConfig, device: torch.device) -> RunRecord:
     options = planner.options
     return RunRecord(
-        dataset=planner.data(run.config).dataset.name,
+        dataset=as_text(planner.data(run.config).dataset.name),
         target=run.target.name,
         method=run.method_name,
         accuracy=None,

@@ -10,6 +10,7 @@ from homefold.errors import DataError, ModelFileError
 from homefold.evaluation.locking import locked
 from homefold.evaluation.record_lines import misfit
 from homefold.files import plain_json, read_json, write_json
+from homefold.text import as_text
 
 if TYPE_CHECKING:
     from homefold.evaluation.planning import Plan, Planner, Run
@@ -32,7 +33,7 @@ def planned_run(planner: Planner, run: Run) -> dict[str, Any]:
     values: dict[str, Any] = {
         "run": run.id,
         "suite": planner.suite.name,
-        "dataset": planner.data(run.config).dataset.name,
+        "dataset": as_text(planner.data(run.config).dataset.name),
         "target": run.target.name,
         "method": run.method_name,
         "seed": run.seed,

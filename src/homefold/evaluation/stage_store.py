@@ -17,6 +17,7 @@ from homefold.evaluation.identity import digest
 from homefold.evaluation.locking import locked
 from homefold.files import plain_json, read_json, read_state, write_json, write_state
 from homefold.module_state import load_exactly
+from homefold.text import require_text_path
 from homefold.version import __version__
 
 __all__ = ["Stage", "StageId", "StageStore", "stage_id"]
@@ -92,6 +93,7 @@ class StageStore:
 
     def __init__(self, root: Path | str) -> None:
         self.root = Path(root)
+        require_text_path(self.root)
 
     def has(self, stage: StageId) -> bool:
         """Whether it has been trained."""
