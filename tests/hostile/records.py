@@ -18,8 +18,21 @@ from homefold.data import load_dataset
 from homefold.evaluation.records import read_records
 from homefold.evaluation.stage_store import StageStore, stage_id
 from hostile.campaign import ANSWER, EITHER, REFUSAL, Call, Case, Command, Scene
-from hostile.damage import CONTENT_DAMAGE, FILE_DAMAGE, ODD_JSON, ODD_TEXTS, PLACE_DAMAGE, TEXT_DAMAGE
-from hostile.damage import Damage, Way, dotted, leaves, put, rewritten, some
+from hostile.damage import (
+    CONTENT_DAMAGE,
+    FILE_DAMAGE,
+    ODD_JSON,
+    ODD_TEXTS,
+    PLACE_DAMAGE,
+    TEXT_DAMAGE,
+    Damage,
+    Way,
+    dotted,
+    leaves,
+    put,
+    rewritten,
+    some,
+)
 from report.made_up_runs import artifact_arrays, every_suite, record
 
 ROADS: dict[str, Callable[[Path], Command | Call]] = {
