@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 KILLS ?= 50
 
-.PHONY: demo test kills lint types check oldest wheel clean help
+.PHONY: demo test hostile kills lint types check oldest wheel clean help
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -22,6 +22,9 @@ demo: $(STAMP)  ## Install if needed, then train and project on the embedded dat
 
 test: $(STAMP) lint types  ## Install if needed, then run every check
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+hostile: $(STAMP)  ## All inputs that nobody should give, with counts by verdict (about 10 minutes)
+	$(BIN)/python -m pytest tests/hostile -m hostile -n 2 --dist worksteal -q
 
 kills: $(STAMP)  ## Kill fit and bench KILLS times and at every file they write, and compare (about 20 minutes)
 	$(BIN)/python scripts/kills --kills $(KILLS)

@@ -18,6 +18,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import save
 from torch import nn
 
 import homefold
@@ -201,6 +202,55 @@ for name, write in {
         assert {path.name: path.stat().st_size for path in tmp_path.iterdir() if path.name != "tensors"} == {
             "record": 0
         }
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            (b"[" * 100_000, "nested too deeply"),
+            (b"[" * 300 + b"]" * 300, "nested too deeply"),
+            (b"9" * 5000, "is not valid JSON"),
+            (b'{"a": {"b": 1, "b": 1}}', "the key 'b' twice"),
+            (b"\xff", "is not valid JSON"),
+            (b"\xef\xbb\xbf{}", "is not valid JSON"),
+        ],
+        ids=range(6),
+    )
+    def test_json_that_cannot_be_walked_through_is_told(self, tmp_path, text, words):
+        (tmp_path / "x.json").write_bytes(text)
+        with pytest.raises(ModelFileError, match=words):
+            read_json(tmp_path / "x.json")
+
+    @pytest.mark.parametrize("read", [read_json, read_state])
+    def test_what_is_no_plain_file_is_not_waited_for(self, tmp_path, read):
+        os.mkfifo(tmp_path / "pipe")
+        (tmp_path / "link").symlink_to("/dev/zero")
+        (tmp_path / "folder").mkdir()
+        for name in ("pipe", "link", "folder"):
+            with pytest.raises(ModelFileError, match=f"{name} is not a plain file"):
+                read(tmp_path / name)
+
+    @pytest.mark.parametrize(
+        "structure",
+        [
+            "",
+            "{}",
+            '{"__dict__": 3}',
+            '{"__dict__": [1]}',
+            '{"__dict__": [[[], 1]]}',
+            '{"__tensor__": "b"}',
+            '{"__tensor__": []}',
+            "[" * 100_000,
+            "9" * 5000,
+        ],
+        ids=range(9),
+    )
+    def test_a_state_of_another_structure_is_told(self, tmp_path, structure):
+        (tmp_path / "x").write_bytes(save({"a": torch.zeros(2)}, {"structure": structure}))
+        with pytest.raises(ModelFileError, match="x cannot be read"):
+            read_state(tmp_path / "x")
+        (tmp_path / "x").write_bytes(save({"a": torch.zeros(2)}))
+        with pytest.raises(ModelFileError, match="x cannot be read"):
+            read_state(tmp_path / "x")
 
     def test_json_has_no_nan(self, tmp_path):
         with pytest.raises(ValueError, match="JSON compliant"):

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from homefold.config.choices import LARGEST_COUNT, checked_value, hints_of, require_types
 from homefold.config import HomefoldConfig, config_from_dict, config_to_dict, preset_config, replace_settings
+from homefold.config.choices import LARGEST_COUNT, checked_value, hints_of, require_types
 from homefold.errors import ConfigError, shown
 from homefold.methods import find_method, list_methods
 from homefold.methods.settings import method_settings
@@ -24,7 +24,7 @@ NOT_A_FLOAT = (math.nan, math.inf, -math.inf, 1e300, DIGITS, "0.5", True, [0.5],
 NOT_AN_INT = (math.nan, math.inf, HUGE, -HUGE, DIGITS, 2.5, "3", True, [3], {})
 NOT_TEXT = (3, True, None, ["a"], {}, b"a")
 NOT_A_BOOL = (0, 1.0, "true", None, [])
-NOT_A_TUPLE = (3, 0.5, "layer1", {"a": 1}, [[]], [{}], [None], [math.nan], [1] * 2000)
+NOT_A_TUPLE = (3, 0.5, "layer1", {"a": 1}, [[]], [{}], [None], [math.nan])
 NOT_A_CHOICE = ("", "no such thing", 3, None, [], "x" * 100_000)
 NO_SETTINGS = (3, None, "x", [], {})
 

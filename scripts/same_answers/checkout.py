@@ -105,7 +105,9 @@ class Checkout:
 
 
 def _complaint(told: str) -> str:
-    """The line of a process's standard error that says what went wrong."""
-    lines = [line.strip() for line in told.splitlines() if line.strip(" │╭╮╰╯─")]
+    """What a process's standard error says went wrong: its error, the end of its traceback, or all of it."""
+    lines = [bare for line in told.splitlines() if (bare := line.strip(" │╭╮╰╯─"))]
     errors = [line for line in lines if line.startswith(("error", "failed"))]
-    return (errors or lines[-1:] or ["it said nothing"])[0][:400]
+    if not errors and any(line.startswith("Traceback") for line in lines):
+        errors = lines[-1:]
+    return (errors[0] if errors else "; ".join(lines) or "it said nothing")[:400]

@@ -35,7 +35,7 @@ weights/resnet18_imagenet.safetensors; without it they are skipped.
 Compared are the tensors of models and of the benchmark's stages as bytes, whatever they are called and wherever
 they lie; the answers to each image; the arrays of artifacts; reports and records but for times, settings and names
 of stages. NEW must also open the models that OLD wrote, and answer as OLD does. What OLD gives is kept.
-The exit code is 1 if anything differs."""
+The exit code is 1 if anything differs, or if there was nothing to compare."""
 _DECIDES_ANSWERS = ("cases.py", "checkout.py", "data.py", "probes.py", "spelling.py")
 _MOST_SENTENCES = 5
 
@@ -91,7 +91,7 @@ def _run(options: argparse.Namespace, cases: Mapping[str, Case]) -> int:
     cases = {name: case for name, case in cases.items() if name not in skipped}
     digests = old.digest(), new.digest()
     kept = place / f"old-{digests[0]}"
-    scratch = Path(tempfile.mkdtemp(prefix="new-", dir=_prepared(old, cases)))
+    scratch = Path(tempfile.mkdtemp(prefix="new-", dir=_prepared(old, new, cases)))
     try:
         differences = _compare_all(cases, old, new, kept, scratch, options.jobs)
     finally:
@@ -101,11 +101,18 @@ def _run(options: argparse.Namespace, cases: Mapping[str, Case]) -> int:
             shutil.rmtree(scratch, ignore_errors=True)
     for name, reason in skipped.items():
         print(f"{name:15} skipped: {reason}")
-    if (old.digest(), new.digest()) != digests:
-        shutil.rmtree(kept, ignore_errors=True)
-        raise CheckoutError("the source of a checkout changed meanwhile, so this says nothing; run it again.")
-    print(f"\n{differences or 'no'} differences, {time.monotonic() - began:.0f} s")
-    return 1 if differences else 0
+    _require_unchanged((old, new), digests, kept)
+    print(f"\n{differences or 'no'} differences in {len(cases)} cases, {time.monotonic() - began:.0f} s")
+    return 1 if differences or not cases else 0
+
+
+def _require_unchanged(checkouts: Sequence[Checkout], digests: Sequence[str], kept: Path) -> None:
+    """Refuse a result of sources that were edited meanwhile; what OLD gave then is not kept either."""
+    for side, checkout, digest in zip(("OLD", "NEW"), checkouts, digests, strict=True):
+        if checkout.digest() != digest:
+            if side == "OLD":
+                shutil.rmtree(kept, ignore_errors=True)
+            raise CheckoutError(f"the source of {side} changed meanwhile, so the table says nothing; run it again.")
 
 
 def _recipe() -> str:
@@ -122,9 +129,11 @@ def _processor() -> str:
     return next((line for line in lines if line.startswith("model name")), platform.machine())
 
 
-def _prepared(old: Checkout, cases: Mapping[str, Case]) -> Path:
-    """Write the data of the cases; returns the folder beside them."""
+def _prepared(old: Checkout, new: Checkout, cases: Mapping[str, Case]) -> Path:
+    """See that both checkouts can be imported, and write the data of the cases; returns the folder beside them."""
     old.data.mkdir(parents=True, exist_ok=True)
+    if not (old.known_settings and new.known_settings):
+        raise CheckoutError("a checkout has no settings at all.")
     prepare_digits(old)
     real = real_data()
     if real and any(case.needs for case in cases.values()):
@@ -142,12 +151,16 @@ def _compare_all(cases: Mapping[str, Case], old: Checkout, new: Checkout, kept: 
             # It waits for what was submitted before it, so that no two of them can wait for each other.
             of_new = pool.submit(_make, case, new, scratch / name, of_old, kept / name)
             waiting[name] = of_old, of_new
-        for name, futures in waiting.items():
-            made = tuple(future.result() for future in futures)
-            for result in _judge(made, kept / name, scratch / name):
-                _print_row(name, result)
-                differences += len(result.differences)
-            print(f"{name:15} took {made[0].seconds:.0f} s in OLD, {made[1].seconds:.0f} s in NEW", flush=True)
+        try:
+            for name, futures in waiting.items():
+                made = [future.result() for future in futures]
+                for result in _judge(made, kept / name, scratch / name):
+                    _print_row(name, result)
+                    differences += len(result.differences)
+                print(f"{name:15} took {made[0].seconds:.0f} s in OLD, {made[1].seconds:.0f} s in NEW", flush=True)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
     return differences
 
 
@@ -174,16 +187,19 @@ def _make(
 
 def _judge(made: Sequence[Made], old: Path, new: Path) -> list[Comparison]:
     """Compare what both checkouts gave; whatever failed is a difference."""
-    failed = Comparison("what could not be run", "commands")
+    failed = Comparison("what failed", "steps")
     for side, one in zip(("OLD", "NEW"), made, strict=True):
         if one.failure:
             failed.differs(f"{side}: {one.failure}")
         if one.reopen_failure:
             failed.differs(f"{side} with OLD's model: {one.reopen_failure}")
-    failures = [failed] if failed.differences else []
-    if any(one.failure for one in made):
-        return failures
-    return compare_folders(old, new, made[1].reopened) + failures
+    results: list[Comparison] = []
+    if not any(one.failure for one in made):
+        try:
+            results = compare_folders(old, new, made[1].reopened)
+        except (LookupError, ValueError, OSError) as error:
+            failed.differs(f"NEW's files are of another form than OLD's: {error!r}")
+    return [*results, failed] if failed.differences else results
 
 
 def _print_row(case: str, result: Comparison) -> None:

@@ -45,7 +45,19 @@ class ManifoldCollapsedError(HomefoldError, RuntimeError):
 
 
 class NotFiniteError(HomefoldError, ArithmeticError):
-    """An answer, or its off-manifold score, came out as NaN or infinite."""
+    """The answer to a sample, or its off-manifold score, came out as NaN or infinite.
+
+    Args:
+        row: which of the samples that were given, from 0.
+        name: what it is called, such as the file it came from.
+    """
+
+    def __init__(self, row: int, name: str = "") -> None:
+        super().__init__(
+            f"the model gives no finite answer for {name or f'sample {row} of those given'}: numbers in it are too "
+            f"large to compute with. Look at its input and at the settings of the projection, or fit the model again."
+        )
+        self.row = row
 
 
 class TrainingDivergedError(HomefoldError, RuntimeError):
@@ -58,7 +70,7 @@ def cut(text: str) -> str:
     >>> cut("x" * 1000)
     'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx… (1,000 characters)'
     """
-    line = text.replace("\n", " ")
+    line = text.replace("\n", " ").encode(errors="backslashreplace").decode()
     return line if len(line) <= _LONGEST_SHOWN else f"{line[:_LONGEST_SHOWN]}… ({len(line):,} characters)"
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from homefold.config import HomefoldConfig, config_to_dict, preset_config, saved_config
+from homefold.config import HomefoldConfig, config_to_dict, preset_config
 from homefold.data.arrays import dataset_from_arrays, images_from_array
 from homefold.data.dataset import DomainDataset
 from homefold.data.dataset_keys import DatasetKeys
@@ -26,13 +26,15 @@ from homefold.features.style_variation import require_style_layers
 from homefold.manifold import build_manifold
 from homefold.projection import Projection, ProjectionConfig
 from homefold.runtime.device import deterministic_algorithms, resolve_device
+from homefold.runtime.module_state import rebuilt
 from homefold.runtime.processes import current_processes
 from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter
 from homefold.runtime.provenance import versions
+from homefold.stages.description import ImagesDescription, describe_images
 from homefold.stages.encoder import NetEncoder, build_net, frozen
 from homefold.stages.feature_model import FeatureModel
 from homefold.stages.features import features_id
-from homefold.stages.predictions import Predictions
+from homefold.stages.predictions import Predictions, rows_named
 from homefold.stages.task import ImageSet, TaskKey, TrainingTask
 from homefold.stages.train import train_stages
 from homefold.stages.trained_model import TrainedModel
@@ -40,13 +42,14 @@ from homefold.store.files import plain_json
 from homefold.store.model_card import model_card
 from homefold.store.model_folder import read_model_folder, write_model_folder
 from homefold.store.stage_store import MemoryStages, StageStore
-from homefold.style import StyleModel, named_blocks, style_modules, styled_net
+from homefold.style import StyleModel, named_blocks, require_channels, style_modules, styled_net
 
-__all__ = ["Homefold", "ImageData"]
+__all__ = ["CUSTOM", "Homefold", "ImageData"]
 
 ImageData = DomainDataset | np.ndarray | torch.Tensor | str | Path | Sequence[str | Path]
 
-_CUSTOM = "custom"
+CUSTOM = "custom"
+"""The backbone of a model whose network is the user's own."""
 _DECODED_AT_ONCE = 512
 
 
@@ -89,8 +92,8 @@ class Homefold:
         self.reporter: ProgressReporter = reporter or (RichReporter() if verbose else SilentReporter())
         self._custom_backbone = backbone
         if backbone is not None:
-            self.config = replace(self.config, features=replace(self.config.features, backbone=_CUSTOM, weights="none"))
-        elif self.config.features.backbone == _CUSTOM:
+            self.config = replace(self.config, features=replace(self.config.features, backbone=CUSTOM, weights="none"))
+        elif self.config.features.backbone == CUSTOM:
             raise ConfigError("this configuration was made with a network of your own; pass it again as backbone=.")
         self._trained: TrainedModel | None = None
 
@@ -271,9 +274,10 @@ class Homefold:
             projection: other settings of the search and of the views than the model's own.
             skip_bad: leave out files that cannot be read instead of stopping; `paths` tells which remain.
         """
-        parts = []
+        parts: list[Predictions] = []
         for images, paths in self._image_chunks(data, skip_bad=skip_bad):
-            answer = self.trained.answer(images, projected=projected, projection=projection)
+            with rows_named(paths, first=sum(map(len, parts))):
+                answer = self.trained.answer(images, projected=projected, projection=projection)
             parts.append(replace(answer.predictions, paths=paths))
         return Predictions.concatenate(parts)
 
@@ -367,44 +371,61 @@ class Homefold:
             verbose: show progress.
             reporter: where progress goes.
         """
-        tensors, description = read_model_folder(path)
-        if description.get("kind") != "images":
-            raise ModelFileError(f"{path} holds a projector of features; load it with ManifoldProjector.load.")
+        tensors, content = read_model_folder(path)
+        described = describe_images(content, path)
+        config = described.config
+        if config.features.backbone == CUSTOM and backbone is None:
+            raise ConfigError(f"the model in {path} was fitted with a network of your own; pass it as backbone=.")
+        model = cls(config, backbone=backbone, device=device, verbose=verbose, reporter=reporter)
         try:
-            config = saved_config(HomefoldConfig, description["config"], f"the model in {path}")
-            if config.features.backbone == _CUSTOM and backbone is None:
-                raise ConfigError(f"the model in {path} was fitted with a network of your own; pass it as backbone=.")
-            model = cls(config, backbone=backbone, device=device, verbose=verbose, reporter=reporter)
-            net = model._build_net(pretrained=False)
-            net.load_state_dict(tensors["features"])
-            frozen(net, model.device)
-            style = styled = None
-            if config.style.blocks:
-                style = StyleModel.from_tensors(tensors["style"], config.style)
-                style = style.to(model.device).eval().requires_grad_(False)
-                styled = NetEncoder(styled_net(net, style), model.device)
-            model._trained = TrainedModel(
-                config=config,
-                encoder=NetEncoder(net, model.device),
-                feature_model=FeatureModel.from_tensors(
-                    tensors["home"],
-                    manifold_config=config.manifold,
-                    classifier_config=config.classifier,
-                    projection=config.projection,
-                    normalise=config.normalise_features,
-                    class_names=tuple(description["class_names"]),
-                    seed=config.seed,
-                    manifold_report=description["reports"]["manifold"],
-                    device=model.device,
-                ),
-                domains=tuple(description["source_domains"]),
-                reports=description["reports"],
-                style=style,
-                styled=styled,
-            )
-        except (KeyError, TypeError, RuntimeError) as error:
+            model._restore(tensors, described)
+        except (ConfigError, ModelFileError) as error:
             raise ModelFileError(f"the model in {path} cannot be rebuilt: {error}") from None
         return model
+
+    def _restore(self, tensors: dict[str, dict[str, torch.Tensor]], described: ImagesDescription) -> None:
+        """Take over what was saved; what does not fit the settings is refused."""
+        config, own = self.config, self._custom_backbone
+        net = rebuilt(
+            lambda: self._build_net(pretrained=False),
+            tensors["features"],
+            "the network",
+            # A mask in a network of the user's own may hide by minus infinity.
+            may_be_infinite=[] if own is None else [f"backbone.{name}" for name, _ in own.named_buffers()],
+        )
+        style = self._restored_style(net, tensors.get("style"))
+        frozen(net, self.device)
+        self._trained = TrainedModel(
+            config=config,
+            encoder=NetEncoder(net, self.device),
+            feature_model=FeatureModel.from_tensors(
+                tensors["home"],
+                manifold_config=config.manifold,
+                classifier_config=config.classifier,
+                projection=config.projection,
+                normalise=config.normalise_features,
+                class_names=described.class_names,
+                seed=config.seed,
+                manifold_report=described.reports["manifold"],
+                device=self.device,
+                feature_dim=net.feature_dim,
+            ),
+            domains=described.source_domains,
+            reports=described.reports,
+            style=style,
+            styled=None if style is None else NetEncoder(styled_net(net, style), self.device),
+        )
+
+    def _restored_style(self, net: FeatureNet, tensors: dict[str, torch.Tensor] | None) -> StyleModel | None:
+        """The source styles that were saved; None where the settings leave styles as they are."""
+        config = self.config.style
+        if bool(config.blocks) != (tensors is not None):
+            raise ModelFileError("its settings and its files do not agree on whether styles are brought home.")
+        if tensors is None:
+            return None
+        style = StyleModel.from_tensors(tensors, config)
+        require_channels(style, net.backbone, self._size)
+        return style.to(self.device).eval().requires_grad_(False)
 
 
 def _without(names: Sequence[str], left_out: Sequence[str], where: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, get_type_hints
 
 import numpy as np
 import torch
@@ -13,22 +13,20 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from homefold.classifier import ClassifierConfig
-from homefold.config import config_to_dict, saved_config
-from homefold.config.removed import without_removed_parameters
+from homefold.config import config_to_dict
 from homefold.data.arrays import without_torch
 from homefold.data.splits import holdout_split
 from homefold.errors import ConfigError, DataError, ModelFileError
 from homefold.manifold import ManifoldConfig, ManifoldKind
 from homefold.projection import Projection, ProjectionConfig
 from homefold.runtime.device import resolve_device
+from homefold.stages.description import describe_features
 from homefold.stages.feature_model import FeatureModel, fit_feature_model
 from homefold.stages.predictions import Predictions
 from homefold.store.files import plain_json
 from homefold.store.model_folder import read_model_folder, write_model_folder
 
 __all__ = ["ManifoldProjector"]
-
-C = TypeVar("C")
 
 
 def _rows_of(X: np.ndarray) -> torch.Tensor:
@@ -213,7 +211,7 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
     def save(self, path: Path | str) -> None:
         """Write the fitted estimator as one folder, atomically."""
         check_is_fitted(self, "model_")
-        if self.classes_.dtype.kind not in "iufUSb":
+        if self.classes_.dtype.kind not in "iufUb":
             raise ConfigError(f"labels of type {self.classes_.dtype} cannot be saved; use numbers or text.")
         names = ("manifold", "classifier", "projection")
         configs = {name: config_to_dict(config) for name, config in zip(names, self._configs(), strict=True)}
@@ -237,31 +235,25 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
     @classmethod
     def load(cls, path: Path | str, *, device: str = "auto") -> ManifoldProjector:
         """Read what `save` wrote; nothing from the folder is executed."""
-        tensors, description = read_model_folder(path)
-        if description.get("kind") != "features":
-            raise ModelFileError(f"{path} holds a model of images; load it with Homefold.load.")
-
-        def settings_of(kind: type[C], part: str) -> C:
-            return saved_config(kind, description["config"][part], f"the projector in {path}", within=part)
-
+        tensors, content = read_model_folder(path)
+        parameters = {name: hint for name, hint in get_type_hints(cls.__init__).items() if name != "return"}
+        described = describe_features(content, path, parameters)
+        model = cls(**{**described.parameters, "device": device})
+        model.classes_ = np.asarray(described.classes)
+        model.n_features_in_ = described.n_features_in
         try:
-            known = cls._get_param_names()
-            parameters = dict(without_removed_parameters(description["parameters"], known), device=device)
-            parameters["hidden"] = tuple(parameters["hidden"])
-            model = cls(**parameters)
-            model.classes_ = np.asarray(description["classes"])
-            model.n_features_in_ = description["n_features_in"]
             model.model_ = FeatureModel.from_tensors(
                 tensors["home"],
-                manifold_config=settings_of(ManifoldConfig, "manifold"),
-                classifier_config=settings_of(ClassifierConfig, "classifier"),
-                projection=settings_of(ProjectionConfig, "projection"),
+                manifold_config=described.manifold,
+                classifier_config=described.classifier,
+                projection=described.projection,
                 normalise=model.normalise,
                 class_names=tuple(str(name) for name in model.classes_),
                 seed=model.random_state,
-                manifold_report=description["manifold_report"],
+                manifold_report=described.manifold_report,
                 device=resolve_device(device),
+                feature_dim=described.n_features_in,
             )
-        except (KeyError, TypeError) as error:
-            raise ModelFileError(f"the model in {path} cannot be rebuilt: {error}") from None
+        except (ConfigError, ModelFileError) as error:
+            raise ModelFileError(f"the projector in {path} cannot be rebuilt: {error}") from None
         return model

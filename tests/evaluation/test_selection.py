@@ -50,12 +50,6 @@ def test_none_is_no_value_where_there_may_be_none():
     assert with_settings(CONFIG, "features.weights=none").features.weights == "none"
 
 
-@pytest.mark.parametrize("word", ["inf", "nan"])
-def test_numbers_that_json_does_not_have_are_refused_as_numbers(word):
-    with pytest.raises(ConfigError, match=f"weight_decay must be zero or a positive number; got {word}"):
-        with_settings(CONFIG, f"classifier.weight_decay={word}")
-
-
 def test_three_learning_rates_unless_candidates_are_given():
     rates = [item.config.features.learning_rate for item in candidates_for(CONFIG, "leave-one-source-out", ())]
     assert rates == pytest.approx([0.05, 0.05 / 3, 0.15], rel=1e-5)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from homefold.errors import ModelFileError
+from homefold.store.files import write_state
 from homefold.store.stage_store import StageStore, stage_id
 
 
@@ -122,6 +125,25 @@ def test_a_damaged_checkpoint_is_thrown_away(tmp_path: Path):
     assert store.get(ID, train).state == {"value": 7}
 
 
+@pytest.mark.parametrize(
+    "text", ["[]", "3", "{}", '{"seconds": "x"}', '{"seconds": null}', "[" * 100_000, "9" * 5000, "\xff"]
+)
+def test_a_stage_whose_record_is_odd_is_trained_again(tmp_path: Path, text: str):
+    store, train = StageStore(tmp_path), Trainer()
+    (store.get(ID, train).folder / "stage.json").write_text(text, encoding="latin-1")
+    assert store.get(ID, train).made_now
+    assert not store.get(ID, train).made_now
+
+
+def test_a_pipe_in_the_place_of_a_stage_is_not_waited_for(tmp_path: Path):
+    store, train = StageStore(tmp_path), Trainer()
+    folder = store.get(ID, train).folder
+    for name in ("stage.json", "state.safetensors"):
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+        assert store.get(ID, train).made_now
+
+
 def test_what_follows_from_a_stage_is_computed_once(tmp_path: Path):
     store, calls = StageStore(tmp_path), []
 
@@ -129,7 +151,32 @@ def test_what_follows_from_a_stage_is_computed_once(tmp_path: Path):
         calls.append(1)
         return {"features": torch.arange(3.0)}
 
+    def fits(state: Any) -> bool:
+        return isinstance(state, dict) and "features" in state
+
     folder = store.get(ID, Trainer()).folder
     for _ in range(2):
-        assert torch.equal(store.derived(folder, "images-x", make)["features"], torch.arange(3.0))
+        assert torch.equal(store.derived(folder, "images-x", make, fits)["features"], torch.arange(3.0))
     assert len(calls) == 1
+    write_state(folder / "images-x.safetensors", ["something else"])
+    assert torch.equal(store.derived(folder, "images-x", make, fits)["features"], torch.arange(3.0))
+    assert len(calls) == 2
+
+
+def test_a_stage_that_is_not_of_a_module_is_told_with_its_folder(tmp_path: Path):
+    stage = StageStore(tmp_path).get(ID, lambda _: {"net": nn.Linear(3, 2).state_dict(), "report": 3})
+    same = nn.Linear(3, 2)
+    stage.load_into(same, "net")
+    assert torch.equal(same.weight, stage.part("net")["weight"])
+    with pytest.raises(ModelFileError, match=rf"the trained stage in {stage.folder} has no classifier; delete that"):
+        stage.part("classifier")
+    for module, words in (
+        (nn.Linear(4, 2), "'weight' should be 2 × 4 of float32, and is 2 × 3 of float32"),
+        (nn.Linear(3, 2, bias=False), "there should be no tensor 'bias'"),
+        (nn.Linear(3, 2).double(), "'weight' should be 2 × 3 of float64, and is 2 × 3 of float32"),
+        (nn.Sequential(nn.Linear(3, 2)), "the tensor '0.weight' is missing"),
+    ):
+        with pytest.raises(ModelFileError, match=rf"{stage.folder}, which can be deleted, does not fit: .*{words}"):
+            stage.load_into(module, "net")
+    with pytest.raises(ModelFileError, match="should be tensors by name; got 3"):
+        stage.load_into(nn.Linear(3, 2), "report")

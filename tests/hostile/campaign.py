@@ -34,8 +34,7 @@ Snapshot = dict[str, tuple[Any, ...]]
 SECONDS_ALLOWED = int(os.environ.get("HS", 60))
 _TOO_LONG = f"took more than {SECONDS_ALLOWED} s"
 _MEMORY_ALLOWED = 3 << 30
-_ONE_OF = 10
-_INSTALLED_ONE_OF = 15
+_FAST_ONE_OF, _FAST_INSTALLED_ONE_OF, _INSTALLED_ONE_OF = 10, 30, 12
 
 
 @dataclass(frozen=True)
@@ -46,13 +45,11 @@ class Command:
         words: as they would be typed.
         out: the output that they name; nothing else may change.
         mentions: what a refusal must name, however its words are joined.
-        resumes: whether the output may hold finished parts after an error.
     """
 
     words: tuple[object, ...]
     out: Path | None = None
     mentions: str = ""
-    resumes: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,13 +60,13 @@ class Call:
         function: what is called.
         out: the output that it names; nothing else may change.
         errors: what it may raise beside homefold's own errors, by the conventions it follows.
+        mentions: as in `Command`.
     """
 
     function: Callable[[], object]
     out: Path | None = None
     errors: tuple[type[Exception], ...] = ()
     mentions: str = ""
-    resumes: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,16 +99,6 @@ class Scene:
     def copy(self, original: Path) -> Path:
         """A copy in `place` that a case may damage."""
         return Path(shutil.copytree(original, self.place / original.name))
-
-    @contextlib.contextmanager
-    def cached_in(self, folder: Path) -> Iterator[None]:
-        """Decoded images are kept in `folder`."""
-        before = os.environ["HOMEFOLD_CACHE"]
-        os.environ["HOMEFOLD_CACHE"] = str(folder)
-        try:
-            yield
-        finally:
-            os.environ["HOMEFOLD_CACHE"] = before
 
     @property
     def image(self) -> Path:
@@ -147,13 +134,19 @@ class Case:
     @property
     def fast(self) -> bool:
         """Whether it is one of the tenth that every test run has."""
-        return zlib.crc32(self.id.encode()) % _ONE_OF == 0
+        return _chance(self.id, _FAST_INSTALLED_ONE_OF if self.installed else _FAST_ONE_OF) == 0
 
 
 def with_installed(cases: list[Case]) -> list[Case]:
     """The cases, and a few of those of the command line once more through the installed command."""
-    again = [case for case in cases if not case.road.startswith("library") and zlib.crc32(case.id.encode()) % _INSTALLED_ONE_OF == 1]
+    commands = [case for case in cases if not case.road.startswith("library")]
+    again = [case for case in commands if _chance(case.id, _INSTALLED_ONE_OF) == 1]
     return [*cases, *(replace(case, installed=True) for case in again)]
+
+
+def _chance(name: str, sides: int) -> int:
+    """A die that falls the same way for a name every time."""
+    return zlib.crc32(name.encode()) % sides
 
 
 class TookTooLong(BaseException):
@@ -215,7 +208,8 @@ def _called(call: Call, place: Path) -> Ended:
 
 def _commanded(words: list[str], place: Path) -> Ended:
     # Real text streams over bytes: a name that no encoding has must fail here as it would on a terminal.
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors=errors) for errors in ("strict", "backslashreplace"))
+    kinds = ("strict", "backslashreplace")
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors=kind) for kind in kinds)
     verdict, failed, code = "", "", 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
@@ -317,9 +311,7 @@ def snapshot(place: Path) -> Snapshot:
     return found
 
 
-def _changes(
-    before: Snapshot, after: Snapshot, act: Command | Call, place: Path, answered: bool
-) -> list[str]:
+def _changes(before: Snapshot, after: Snapshot, act: Command | Call, place: Path, answered: bool) -> list[str]:
     """What changed that may not, and what was left half-written."""
     changed = [name for name in {*before, *after} if before.get(name) != after.get(name)]
     out = None if act.out is None else os.path.relpath(os.path.normpath(place / act.out), place.parent)
@@ -327,10 +319,14 @@ def _changes(
     for name in sorted(changed):
         what = f"{name!r} was {'left' if name not in before else 'changed' if name in after else 'removed'}"
         if out is not None and Path(name).is_relative_to(f"{out}.unfinished"):
-            faults += [] if _may_go_on(place.parent / f"{out}.unfinished", answered) else [f"{what}, and there is no checkpoint"]
+            faults += (
+                []
+                if _may_go_on(place.parent / f"{out}.unfinished", answered)
+                else [f"{what}, and there is no checkpoint"]
+            )
         elif out is None or not (Path(name).is_relative_to(out) or (answered and Path(out).is_relative_to(name))):
             faults.append(f"{what} outside the named output")
-        elif not answered and not act.resumes:
+        elif not answered:
             faults.append(f"{what} by what was refused")
         elif Path(name).name.startswith(".") and name.endswith((".tmp", ".old")) and name in after:
             faults.append(f"{what} half-written")

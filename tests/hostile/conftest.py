@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import tempfile
 from collections import Counter
@@ -11,18 +12,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli.scene import make_photos
-from report.made_up_runs import pacs_records, write_runs
 
+from cli.scene import make_photos
 from homefold import Homefold, ManifoldProjector
 from homefold.cli import main
 from hostile.campaign import Scene
+from report.made_up_runs import pacs_records, write_runs
 
-TINY = (
+TINY = shlex.split(
     "--preset small --device cpu --epochs 2 --batch-size 8 --image-size 16 --features.feature-dim 16 "
     "--manifold.epochs 120 --manifold.learning-rate 0.01 --manifold.kl-weight 0.0001 --manifold.hidden 16 "
     "--manifold.latent-dim 4 --classifier.epochs 3 --projection.steps 3"
-).split()
+)
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +38,9 @@ def stage(tmp_path_factory: pytest.TempPathFactory, _own_cache: None) -> dict[st
     random = np.random.default_rng(0)
     y = np.repeat(["cat", "dog", "owl"], 20)
     x = np.repeat(random.normal(size=(3, 12)), 20, axis=0) + 0.3 * random.normal(size=(60, 12))
-    projector = ManifoldProjector(latent_dim=4, hidden=(16,), kl_weight=1e-4, manifold_epochs=300, steps=3, device="cpu").fit(x, y)
+    projector = ManifoldProjector(
+        latent_dim=4, hidden=(16,), kl_weight=1e-4, manifold_epochs=300, steps=3, device="cpu"
+    ).fit(x, y)
     projector.save(root / "projector")
     return {
         "model": root / "model",

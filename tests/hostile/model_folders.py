@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,158 +16,160 @@ from safetensors.torch import load_file, save_file
 
 from homefold import Homefold, ManifoldProjector
 from homefold.config import HomefoldConfig, config_to_dict
-from hostile.campaign import ANSWER, ANY, EITHER, NO, REFUSAL, Call, Case, Command, Scene
-from hostile.damage import DEEP, FILE_DAMAGE, ODD_JSON, ODD_JSON_TEXTS, dotted, garbage, leaves, put
+from hostile.campaign import ANSWER, EITHER, REFUSAL, Call, Case, Command, Scene
+from hostile.damage import (
+    CONTENT_DAMAGE,
+    FILE_DAMAGE,
+    ODD_JSON,
+    ODD_TEXTS,
+    TEXT_DAMAGE,
+    Damage,
+    Way,
+    dotted,
+    leaves,
+    put,
+    rewritten,
+    some,
+)
+from hostile.settings import right_answer, setting_kinds
 
-Damage = Callable[[Path], object]
+Act = Callable[[Scene, Any], Command | Call]
 
-IMAGE_ROADS: dict[str, Callable[[Scene, Path], Command | Call]] = {
+ROADS: dict[str, Act] = {
     "info": lambda scene, model: Command(("info", model)),
-    "info-json": lambda scene, model: Command(("info", model, "--json")),
     "predict": lambda scene, model: Command(("predict", model, scene.image, "--json", "--device", "cpu")),
+    "info-json": lambda scene, model: Command(("info", model, "--json")),
     "evaluate": lambda scene, model: Command(("evaluate", model, scene.photos, "--domain", "night", "--device", "cpu")),
-    "library": lambda scene, model: Call(lambda: Homefold.load(model, device="cpu").predict(scene.image)),
 }
-FEATURE_ROADS: dict[str, Callable[[Scene, Path], Command | Call]] = {
-    "info": IMAGE_ROADS["info"],
-    "library": lambda scene, model: Call(lambda: ManifoldProjector.load(model, device="cpu").predict([[0.5] * 12])),
+LIBRARY: dict[str, Act] = {
+    "model": lambda scene, model: Call(lambda: Homefold.load(model, device="cpu").predict(scene.image)),
+    "projector": lambda scene, model: Call(lambda: ManifoldProjector.load(model, device="cpu").predict([[0.5] * 12])),
 }
-KINDS = {"model": IMAGE_ROADS, "projector": FEATURE_ROADS}
-
-
-def cases() -> list[Case]:
-    """The whole table."""
-    return [*_files(), *_texts(), *_tensors(), *_listed_files(), *_versions(), *_leaves(), *_places()]
-
-
-def _case(kind: str, name: str, road: str, damage: Damage, expected: frozenset[str]) -> Case:
-    def arrange(scene: Scene) -> Command | Call:
-        folder = scene.copy(scene.model if kind == "model" else scene.projector)
-        damage(folder)
-        return KINDS[kind][road](scene, folder)
-
-    return Case("model_folders", f"{kind}-{name}", road, arrange, expected)
-
-
-def _on_every_road(kind: str, name: str, damage: Damage, expected: frozenset[str]) -> list[Case]:
-    return [_case(kind, name, road, damage, expected) for road in KINDS[kind] if road != "info-json"]
-
-
-def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change the description of a model and sum it again, and every file that is there."""
-    path = folder / "config.json"
-    content = json.loads(path.read_text(encoding="utf-8"))
-    content.pop("checksum")
-    files = content["files"]
-    for name in files:
-        if (folder / name).is_file():
-            files[name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-    change(content)
-    checksum = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-    path.write_text(json.dumps({**content, "checksum": checksum}), encoding="utf-8")
-
-
-def _nothing_more(content: dict[str, Any]) -> None:
-    """Only sum again."""
-
-
 FILES = {
     "model": ("config.json", "README.md", "features.safetensors", "home.safetensors", "style.safetensors"),
     "projector": ("config.json", "README.md", "home.safetensors"),
 }
 
 
-def _files() -> list[Case]:
-    found = []
-    for kind, files in FILES.items():
-        for file in files:
-            for name, damage in FILE_DAMAGE.items():
-                expected = ANSWER if file == "README.md" else REFUSAL
-                if (file, name) == ("config.json", "last-byte-gone"):
-                    expected = ANSWER
-                roads = KINDS[kind] if file != "README.md" else ("info", "library")
-                found += [
-                    _case(kind, f"{file}-{name}", road, lambda folder, f=file, d=damage: d(folder / f), expected)
-                    for road in roads
-                    if road != "info-json"
-                ]
-            if file.endswith("safetensors"):
-                for name in ("empty", "one-byte", "half", "last-byte-gone", "garbage", "zeros", "garbage-behind"):
-                    found += _on_every_road(kind, f"{file}-{name}-summed", _summed(file, FILE_DAMAGE[name]), REFUSAL)
-                for name, content in SAFETENSORS.items():
-                    damage = _summed(file, lambda path, c=content: path.write_bytes(c))
-                    found += [_case(kind, f"{file}-{name}", road, damage, REFUSAL) for road in ("info", "library")]
-    return found
+def cases() -> list[Case]:
+    """The whole table."""
+    parts = (_files, _texts, _tensors, _listed_files, _versions, _leaves, _places)
+    return list(chain.from_iterable(part() for part in parts))
 
 
-def _summed(file: str, damage: Damage) -> Damage:
+def _case(kind: str, name: str, road: str, damage: Damage, expected: frozenset[str]) -> Case:
+    def arrange(scene: Scene) -> Command | Call:
+        folder = scene.copy(scene.model if kind == "model" else scene.projector)
+        damage(folder)
+        return (LIBRARY[kind] if road == "library" else ROADS[road])(scene, folder)
+
+    return Case("model_folders", f"{kind}-{name}", road, arrange, expected)
+
+
+def _two_roads(kind: str, i: int) -> tuple[str, str]:
+    """The library, and the commands in turns."""
+    return "library", list(ROADS)[i % len(ROADS)] if kind == "model" else "info"
+
+
+def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the description of a model, and sum it and every file that is there again."""
+    path = folder / "config.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content.pop("checksum")
+    for name in content["files"]:
+        content["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    change(content)
+    checksum = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    path.write_text(json.dumps({**content, "checksum": checksum}), encoding="utf-8")
+
+
+def _inside(file: str, damage: Damage, *, summed: bool = False) -> Damage:
     def both(folder: Path) -> None:
         damage(folder / file)
-        edit(folder, _nothing_more)
+        if summed:
+            edit(folder, lambda content: None)
 
     return both
 
 
-def _safetensors(header: bytes, length: int | None = None) -> bytes:
-    return (len(header) if length is None else length).to_bytes(8, "little") + header
+def _files() -> list[Case]:
+    found = []
+    for kind, files in FILES.items():
+        for file in files:
+            harmless = {"last-byte-gone"} if file == "config.json" else FILE_DAMAGE if file == "README.md" else {}
+            for i, (name, damage) in enumerate(FILE_DAMAGE.items()):
+                expected = ANSWER if name in harmless else REFUSAL
+                found += [
+                    _case(kind, f"{file}-{name}", road, _inside(file, damage), expected) for road in _two_roads(kind, i)
+                ]
+            for i, (name, change) in enumerate((CONTENT_DAMAGE | SAFETENSORS).items()):
+                damage = _inside(file, rewritten(change), summed=True)
+                if file.endswith("safetensors") and name != "tenth":
+                    road = _two_roads(kind, i // 2)[i % 2]
+                    found.append(_case(kind, f"{file}-{name}-summed", road, damage, REFUSAL))
+    return found
 
 
-SAFETENSORS = {
-    "header-longer-than-file": _safetensors(b"{}", 10**9),
-    "header-endless": _safetensors(b"{}", 2**64 - 1),
-    "header-deep": _safetensors(b"[" * DEEP),
-    "header-no-tensors": _safetensors(b"{}"),
-    "header-shape-huge": _safetensors(b'{"a":{"dtype":"F32","shape":[99999999999,99999999999],"data_offsets":[0,4]}}') + b"1234",
-    "header-offsets-outside": _safetensors(b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}') + b"1234",
-    "header-unknown-type": _safetensors(b'{"a":{"dtype":"Q7","shape":[1],"data_offsets":[0,4]}}') + b"1234",
+def _header(header: bytes, length: int | None = None) -> Callable[[bytes], bytes]:
+    """In place of a safetensors file, one with this header and four bytes."""
+    return lambda content: (len(header) if length is None else length).to_bytes(8, "little") + header + b"1234"
+
+
+SAFETENSORS: dict[str, Callable[[bytes], bytes]] = {
+    "header-longer-than-file": _header(b"{}", 10**9),
+    "header-endless": _header(b"{}", 2**64 - 1),
+    "header-deep": _header(ODD_TEXTS["brackets"]),
+    "header-no-tensors": _header(b"{}"),
+    "header-shape-huge": _header(b'{"a":{"dtype":"F32","shape":[9999999999,9999999999],"data_offsets":[0,4]}}'),
+    "header-offsets-outside": _header(b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}'),
+    "header-unknown-type": _header(b'{"a":{"dtype":"Q7","shape":[1],"data_offsets":[0,4]}}'),
 }
 
 
 def _texts() -> list[Case]:
-    found = []
-    for kind in KINDS:
-        for name, text in ODD_JSON_TEXTS.items():
-            found += _on_every_road(kind, f"text-{name}", _described_by(lambda good, t=text: t), REFUSAL)
-        for name, change in CHANGED_TEXTS.items():
-            found += _on_every_road(kind, f"text-{name}", _described_by(change), EITHER if name == "bom" else REFUSAL)
-    return found
+    changed = {name: rewritten(change) for name, change in CHANGED_TEXTS.items()}
+    return [
+        _case(kind, f"config.json-{name}", road, _inside("config.json", damage), EITHER if name == "bom" else REFUSAL)
+        for kind in FILES
+        for i, (name, damage) in enumerate((TEXT_DAMAGE | changed).items())
+        for road in _two_roads(kind, i)
+    ]
 
 
-def _described_by(change: Callable[[bytes], bytes]) -> Damage:
-    def damage(folder: Path) -> None:
-        path = folder / "config.json"
-        path.write_bytes(change(path.read_bytes()))
-
-    return damage
+def _version(text: bytes) -> Callable[[bytes], bytes]:
+    return lambda good: good.replace(b'"format_version": 1', b'"format_version": ' + text, 1)
 
 
 CHANGED_TEXTS: dict[str, Callable[[bytes], bytes]] = {
     "bom": lambda good: b"\xef\xbb\xbf" + good,
     "bad-byte-inside": lambda good: good.replace(b'"kind"', b'"k\xffnd"', 1),
-    "deep-inside": lambda good: good.replace(b'"kind": ', b'"a": ' + b"[" * DEEP + b"]" * DEEP + b', "kind": ', 1),
-    "digits-inside": lambda good: good.replace(b'"format_version": 1', b'"format_version": ' + b"1" * 5000, 1),
-    "nan-inside": lambda good: good.replace(b'"format_version": 1', b'"format_version": NaN', 1),
+    "deep-inside": lambda good: good.replace(b'"kind": ', b'"a": ' + ODD_TEXTS["closed-brackets"] + b', "kind": ', 1),
+    "digits-inside": _version(b"1" * 5000),
+    "nan-inside": _version(b"NaN"),
     "one-letter-changed": lambda good: good.replace(b'"kind"', b'"kine"', 1),
-    "twice-a-key": lambda good: good.replace(b'"kind": ', b'"kind": "other", "format_version": 7, "kind": ', 1),
+    "twice-a-key": _version(b'7, "format_version": 1, "kind": "other"'),
     "comment": lambda good: b"// a model\n" + good,
-    "upper-case": lambda good: good.upper(),
+    "upper-case": bytes.upper,
 }
 
 
 def _tensors() -> list[Case]:
-    found = []
-    for kind, files in FILES.items():
-        for file in files:
-            for name, (change, expected) in TENSOR_CHANGES.items() if file.endswith("safetensors") else ():
-                for road in KINDS[kind]:
-                    if road == "info-json":
-                        continue
-                    right = EITHER if road == "info" else expected
-                    found.append(_case(kind, f"{file}-{name}", road, _summed(file, _tensors_changed(change)), right))
-    return found
+    return [
+        _case(kind, f"{file}-{name}", road, _inside(file, _changed(change), summed=True), expected)
+        for kind, files in FILES.items()
+        for file in files
+        if file.endswith("safetensors")
+        for i, (name, (change, right)) in enumerate(TENSORS.items())
+        for road in _two_roads(kind, i)
+        # What no answer is computed with may be described as it is.
+        for expected in [EITHER if road.startswith("info") else right]
+    ]
 
 
-def _tensors_changed(change: Callable[[dict[str, torch.Tensor], str], object]) -> Damage:
+Tensors = dict[str, torch.Tensor]
+
+
+def _changed(change: Callable[[Tensors, str], object]) -> Damage:
     """Change the largest tensor of floats of a file, or all around it."""
 
     def damage(path: Path) -> None:
@@ -177,211 +181,180 @@ def _tensors_changed(change: Callable[[dict[str, torch.Tensor], str], object]) -
     return damage
 
 
-def _each(tensor: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[dict[str, torch.Tensor], str], object]:
-    return lambda tensors, name: tensors.update({name: tensor(tensors[name])})
+def _made(make: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Tensors, str], object]:
+    return lambda tensors, name: tensors.update({name: make(tensors[name])})
 
 
-TENSOR_CHANGES: dict[str, tuple[Callable[[dict[str, torch.Tensor], str], object], frozenset[str]]] = {
+TENSORS: dict[str, tuple[Callable[[Tensors, str], object], frozenset[str]]] = {
     "tensor-gone": (lambda tensors, name: tensors.pop(name), REFUSAL),
     "tensor-renamed": (lambda tensors, name: tensors.update({"other": tensors.pop(name)}), REFUSAL),
     "tensor-besides": (lambda tensors, name: tensors.update(other=torch.zeros(3)), EITHER),
     "all-tensors-gone": (lambda tensors, name: (tensors.clear(), tensors.update(a=torch.zeros(1))), REFUSAL),
-    "tensor-scalar": (_each(lambda t: t.sum()), REFUSAL),
-    "tensor-empty": (_each(lambda t: t[:0]), REFUSAL),
-    "tensor-shorter": (_each(lambda t: t[:-1]), REFUSAL),
-    "tensor-longer": (_each(lambda t: torch.cat([t, t])), REFUSAL),
-    "tensor-flat": (_each(lambda t: t.flatten()), REFUSAL),
-    "tensor-one-axis-more": (_each(lambda t: t[None]), REFUSAL),
-    "tensor-int64": (_each(lambda t: t.long()), EITHER),
-    "tensor-float16": (_each(lambda t: t.half()), EITHER),
-    "tensor-bfloat16": (_each(lambda t: t.bfloat16()), EITHER),
-    "tensor-float64": (_each(lambda t: t.double()), EITHER),
-    "tensor-bool": (_each(lambda t: t > 0), EITHER),
-    "tensor-nan": (_each(lambda t: torch.full_like(t, torch.nan)), REFUSAL),
-    "tensor-one-nan": (_each(lambda t: t.flatten().index_fill(0, torch.tensor([0]), torch.nan).view_as(t)), REFUSAL),
-    "tensor-inf": (_each(lambda t: torch.full_like(t, torch.inf)), REFUSAL),
-    "tensor-zeros": (_each(torch.zeros_like), EITHER),
-    "tensor-huge": (_each(lambda t: torch.full_like(t, 3e38)), EITHER),
+    "tensor-scalar": (_made(torch.sum), REFUSAL),
+    "tensor-no-rows": (_made(lambda tensor: tensor[:0]), REFUSAL),
+    "tensor-shorter": (_made(lambda tensor: tensor[:-1]), REFUSAL),
+    "tensor-longer": (_made(lambda tensor: torch.cat([tensor, tensor])), REFUSAL),
+    "tensor-one-axis-more": (_made(lambda tensor: tensor[None]), REFUSAL),
+    "tensor-int64": (_made(torch.Tensor.long), EITHER),
+    "tensor-float16": (_made(torch.Tensor.half), EITHER),
+    "tensor-float64": (_made(torch.Tensor.double), EITHER),
+    "tensor-bool": (_made(torch.Tensor.bool), EITHER),
+    "tensor-nan": (_made(lambda tensor: tensor * torch.nan), REFUSAL),
+    "tensor-one-nan": (_made(lambda tensor: tensor.index_fill(0, torch.tensor([0]), torch.nan)), REFUSAL),
+    "tensor-inf": (_made(lambda tensor: torch.full_like(tensor, torch.inf)), REFUSAL),
+    "tensor-zeros": (_made(torch.zeros_like), EITHER),
+    "tensor-huge": (_made(lambda tensor: torch.full_like(tensor, 3e38)), EITHER),
 }
 
 
 def _listed_files() -> list[Case]:
-    found = []
-    for kind in KINDS:
-        for name, listed in LISTED_FILES.items():
-            found += _on_every_road(kind, f"files-{name}", _listing(listed), REFUSAL)
-    return found
+    return [
+        _case(kind, f"files-{name}", road, partial(_listing, listed=listed), REFUSAL)
+        for kind in FILES
+        for i, (name, listed) in enumerate(LISTED_FILES.items())
+        for road in _two_roads(kind, i)
+    ]
 
 
-def _outside(folder: Path, name: str) -> str:
-    """A good file that lies outside the model, and its digest."""
-    other = folder.parent / "outside.safetensors"
-    other.write_bytes((folder / "home.safetensors").read_bytes())
-    return hashlib.sha256(other.read_bytes()).hexdigest()
-
-
-def _pipe(folder: Path, name: str) -> str:
+def _listing(folder: Path, listed: Any) -> None:
+    """In the place of a file that is needed, so that it has to be read; a good one lies outside, and a pipe inside."""
+    outside = folder.parent / "outside.safetensors"
+    outside.write_bytes((folder / "home.safetensors").read_bytes())
     os.mkfifo(folder / "pipe")
-    return "0" * 64
+    digest = hashlib.sha256(outside.read_bytes()).hexdigest()
+
+    def change(content: dict[str, Any]) -> None:
+        if isinstance(listed, str):
+            kept = {name: value for name, value in content["files"].items() if name != "home.safetensors"}
+            content["files"] = kept | {listed.format(folder.parent): digest}
+        else:
+            content["files"] = listed
+
+    edit(folder, change)
 
 
-LISTED_FILES: dict[str, tuple[Callable[[Path], str], Callable[[Path, str], str]] | object] = {
-    "beside": ("../outside.safetensors", _outside),
-    "absolute": ("{}/outside.safetensors", _outside),
-    "around": ("../model/../outside.safetensors", _outside),
-    "endless": ("/dev/zero", lambda folder, name: "0" * 64),
-    "standard-input": ("/dev/stdin", lambda folder, name: "0" * 64),
-    "pipe": ("pipe", _pipe),
-    "folder-itself": (".", lambda folder, name: "0" * 64),
-    "no-name": ("", lambda folder, name: "0" * 64),
-    "nul": ("a\0b.safetensors", lambda folder, name: "0" * 64),
-    "long-name": ("a" * 5000, lambda folder, name: "0" * 64),
-    "absent": ("more.safetensors", lambda folder, name: "0" * 64),
-    "surrogate": ("\ud800.safetensors", lambda folder, name: "0" * 64),
-    "digest-none": ("home.safetensors", lambda folder, name: None),
-    "digest-number": ("home.safetensors", lambda folder, name: 5),
-    "digest-list": ("home.safetensors", lambda folder, name: ["0"]),
+LISTED_FILES: dict[str, Any] = {
+    "beside": "../outside.safetensors",
+    "absolute": "{}/outside.safetensors",
+    "around": "../here/outside.safetensors",
+    "endless": "/dev/zero",
+    "pipe": "pipe",
+    "folder-itself": ".",
+    "no-name": "",
+    "nul": "a\0b.safetensors",
+    "long-name": "a" * 5000,
+    "absent": "more.safetensors",
+    "surrogate": "\ud800.safetensors",
+    "digest-null": {"home.safetensors": None},
+    "digest-list": {"home.safetensors": ["0"]},
     "list": ["home.safetensors"],
-    "text": "home.safetensors",
     "null": None,
     "number": 5,
     "none-at-all": {},
 }
 
 
-def _listing(listed: Any) -> Damage:
-    def damage(folder: Path) -> None:
-        if not isinstance(listed, tuple):
-            return edit(folder, lambda content: content.update(files=listed))
-        name, digest = listed
-        placed = name.format(folder.parent)
-        summed = digest(folder, placed)
-        # In the place of a file that is needed, so that it has to be read.
-        return edit(
-            folder,
-            lambda content: content.update(
-                files={**{n: d for n, d in content["files"].items() if n != "home.safetensors"}, placed: summed}
-            ),
-        )
-
-    return damage
-
-
 def _versions() -> list[Case]:
-    odd = {**ODD_JSON, "next": 2, "text-one": "1", "one-and-a-bit": 1.5}
+    odd = {name: value for name, value in ODD_JSON.items() if name != "true"}
     return [
-        _case(kind, f"format-version-{name}", road, lambda folder, v=value: edit(folder, lambda c: c.update(format_version=v)), expected)
-        for kind in KINDS
-        for name, value in odd.items()
-        if name != "surrogate"
-        for road in ("info", "library")
-        for expected in [EITHER if name == "true" else REFUSAL]
+        _case(
+            kind, f"format_version-{name}", _two_roads(kind, i // 2)[i % 2], _leaf(("format_version",), value), REFUSAL
+        )
+        for kind in FILES
+        for i, (name, value) in enumerate((odd | {"next": 2, "text-one": "1", "one-and-a-half": 1.5}).items())
     ]
 
 
 def _leaves() -> list[Case]:
     """Each value of the description replaced by odd ones, on roads that take turns."""
     found = []
-    for kind, description in DESCRIPTIONS.items():
-        roads, odd = list(KINDS[kind]), list(ODD_JSON.items())
-        for i, path in enumerate(description):
-            for j in range(0, 3):
-                name, value = odd[(3 * i + 5 * j) % len(odd)]
-                road = roads[(i + j) % len(roads)]
-                found.append(_case(kind, f"{dotted(path)}-{name}", road, _leaf(path, value), EITHER))
-        for key in sorted({path[0] for path in description}):
-            found += _on_every_road(kind, f"no-{key}", _without(key), EITHER)
+    for kind, ways in DESCRIPTIONS.items():
+        for i, way in enumerate(ways):
+            for j, (name, value) in enumerate(some(ODD_JSON, i, 2 if kind == "model" else 1)):
+                road = _two_roads(kind, i // 2)[(i + j) % 2]
+                setting = SETTINGS.get(dotted(way[1:])) if way[0] == "config" else None
+                refused = setting is not None and name in ("nan", "text", "object") and road[:4] != "info"
+                expected = right_answer(setting, name) if refused else EITHER
+                found.append(_case(kind, f"{dotted(way)}-{name}", road, _leaf(way, value), expected & EITHER))
+        for i, key in enumerate(dict.fromkeys(way[0] for way in ways)):
+            gone = partial(edit, change=lambda content, key=key: content.pop(key))
+            found += [_case(kind, f"no-{key}", road, gone, EITHER) for road in _two_roads(kind, i)]
     return found
 
 
-def _leaf(path: tuple[str | int, ...], value: Any) -> Damage:
-    return lambda folder: edit(folder, lambda content: put(content, path, value))
+def _leaf(way: Way, value: Any) -> Damage:
+    return partial(edit, change=lambda content: put(content, way, value))
 
 
-def _without(key: str | int) -> Damage:
-    return lambda folder: edit(folder, lambda content: content.pop(key))
+def _below(*start: str | int, keys: str = "") -> list[Way]:
+    return [start, *((*start, key) for key in keys.split())]
 
 
-_CONFIG = [("config", *path) for path in leaves(config_to_dict(HomefoldConfig()))]
-DESCRIPTIONS: dict[str, list[tuple[str | int, ...]]] = {
+SETTINGS = setting_kinds(HomefoldConfig)
+_CONFIG = [("config", *way) for way in leaves(config_to_dict(HomefoldConfig()))]
+_OF_FEATURES = ("manifold", "classifier", "projection")
+DESCRIPTIONS: dict[str, list[Way]] = {
     "model": [
-        ("kind",), ("class_names",), ("class_names", 0), ("source_domains",), ("source_domains", 0), ("versions",),
-        ("versions", "torch"), ("reports",), ("reports", "images"), ("reports", "images", "trained_on"),
-        ("reports", "images", "skipped"), ("reports", "features"), ("reports", "features", "selected_epoch"),
-        ("reports", "manifold"), ("reports", "manifold", "reconstruction_cosine"), ("reports", "manifold", "components"),
-        ("reports", "classifier"), ("reports", "classifier", "held_out_accuracy"), ("reports", "style"),
-        ("config",), ("config", "features"), ("config", "manifold"), ("config", "projection"), ("config", "style"),
-        ("config", "preprocessing"), *_CONFIG,
+        ("kind",), ("class_names", 0), ("source_domains", 0), *_below("class_names"), *_below("source_domains"),
+        *_below("versions", keys="torch"), *_below("reports"), *_below("reports", "images", keys="trained_on skipped"),
+        *_below("reports", "features", keys="selected_epoch"), *_below("reports", "style"),
+        *_below("reports", "manifold", keys="reconstruction_cosine components"),
+        *_below("reports", "classifier", keys="held_out_accuracy"),
+        *_below("config", keys="features manifold projection style preprocessing"), *_CONFIG,
     ],
     "projector": [
-        ("kind",), ("classes",), ("classes", 0), ("n_features_in",), ("manifold_report",),
-        ("manifold_report", "reconstruction_cosine"), ("manifold_report", "components"), ("config",), ("parameters",),
-        *(("config", part) for part in ("manifold", "classifier", "projection")),
-        *(path for path in _CONFIG if path[1] in ("manifold", "classifier", "projection")),
-        *(("parameters", name) for name in ManifoldProjector().get_params()),
+        ("kind",), ("classes",), ("classes", 0), ("n_features_in",), *_below("config", keys=" ".join(_OF_FEATURES)),
+        *_below("manifold_report", keys="reconstruction_cosine components"),
+        *(way for way in _CONFIG if way[1] in _OF_FEATURES),
+        *_below("parameters", keys=" ".join(ManifoldProjector().get_params())),
     ],
 }  # fmt: skip
 
 
 def _places() -> list[Case]:
     """What is given in the place of a model."""
-    found = []
-    for name, (make, expected) in PLACES.items():
-        for road, act in IMAGE_ROADS.items():
-            if road != "info-json":
-                found.append(
-                    Case("model_folders", f"place-{name}", road, lambda s, m=make, a=act: a(s, m(s)), expected)
-                )
-    other = {"library": lambda s: Call(lambda: Homefold.load(s.projector, device="cpu"))}
-    for road in ("predict", "evaluate"):
-        other[road] = lambda s, a=IMAGE_ROADS[road]: a(s, s.projector)
-    found += [Case("model_folders", "place-projector-for-model", road, act, REFUSAL) for road, act in other.items()]
-    wrong = Case(
-        "model_folders",
-        "place-model-for-projector",
-        "library",
-        lambda s: Call(lambda: ManifoldProjector.load(s.model, device="cpu")),
-        REFUSAL,
+    roads = {**ROADS, "library": LIBRARY["model"]}
+    found = [
+        Case("model_folders", f"place-{name}", road, lambda s, m=make, r=road: roads[r](s, m(s)), expected)
+        for i, (name, (make, expected)) in enumerate(PLACES.items())
+        for road in _two_roads("model", i)
+    ]
+    other = Case(
+        "model_folders", "place-model-for-projector", "library", lambda s: LIBRARY["projector"](s, s.model), REFUSAL
     )
-    return [*found, wrong]
+    return [*found, other]
 
 
-def _made(name: str | bytes, make: Callable[[Path], object]) -> Callable[[Scene], Path]:
-    def place(scene: Scene) -> Path:
-        path = scene.place / os.fsdecode(name)
-        make(path)
-        return path
-
-    return place
+def _new(name: str, make: Damage) -> Callable[[Scene], Path]:
+    return lambda scene: (make(scene.place / name), scene.place / name)[1]
 
 
-def _link(scene: Scene, name: str = "link") -> Path:
-    path = scene.place / name
-    path.symlink_to(scene.model)
-    return path
+def _link(name: bytes) -> Callable[[Scene], Path]:
+    return lambda scene: _new(os.fsdecode(name), lambda path: path.symlink_to(scene.model))(scene)
 
 
 PLACES: dict[str, tuple[Callable[[Scene], Any], frozenset[str]]] = {
-    "nowhere": (lambda scene: scene.place / "nowhere", REFUSAL),
+    "projector": (lambda scene: scene.projector, EITHER),
+    "nowhere": (lambda scene: "nowhere", REFUSAL),
     "no-name": (lambda scene: "", REFUSAL),
     "here": (lambda scene: ".", REFUSAL),
     "photos": (lambda scene: scene.photos, REFUSAL),
-    "file": (_made("file", lambda path: path.write_bytes(garbage(100))), REFUSAL),
-    "empty-folder": (_made("folder", Path.mkdir), REFUSAL),
-    "pipe": (_made("pipe", os.mkfifo), REFUSAL),
-    "loop": (_made("loop", lambda path: path.symlink_to(path.name)), REFUSAL),
-    "dangling-link": (_made("link", lambda path: path.symlink_to("nowhere")), REFUSAL),
+    "file": (_new("file", Path.touch), REFUSAL),
+    "empty-folder": (_new("folder", Path.mkdir), REFUSAL),
+    "pipe": (_new("pipe", os.mkfifo), REFUSAL),
+    "loop": (_new("loop", lambda path: path.symlink_to(path.name)), REFUSAL),
+    "dangling-link": (_new("link", lambda path: path.symlink_to("nowhere")), REFUSAL),
     "device": (lambda scene: "/dev/null", REFUSAL),
     "long-name": (lambda scene: "m" * 5000, REFUSAL),
     "long-path": (lambda scene: "m/" * 3000, REFUSAL),
-    "below-a-file": (_made("file", lambda path: path.write_bytes(b"")), REFUSAL),
+    "below-a-file": (lambda scene: scene.image / "model", REFUSAL),
     "bad-bytes": (lambda scene: os.fsdecode(b"m\xff\xfe"), REFUSAL),
     "newline": (lambda scene: "m\nn", REFUSAL),
     "home": (lambda scene: "~", REFUSAL),
     "config-itself": (lambda scene: scene.model / "config.json", REFUSAL),
-    "link": (_link, ANSWER),
-    "bad-bytes-link": (lambda scene: _link(scene, os.fsdecode(b"m\xff")), EITHER),
-    "newline-link": (lambda scene: _link(scene, "m\nn"), ANSWER),
+    "link": (_link(b"link"), ANSWER),
+    "bad-bytes-link": (_link(b"m\xff"), EITHER),
+    "newline-link": (_link(b"m\nn"), ANSWER),
     "slash-behind": (lambda scene: f"{scene.model}/", ANSWER),
     "around": (lambda scene: scene.model / ".." / scene.model.name, ANSWER),
 }

@@ -5,201 +5,174 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
-from report.made_up_runs import artifact_arrays, every_suite, record
 
 from homefold.data import load_dataset
 from homefold.evaluation.records import read_records
 from homefold.store.stage_store import StageStore, stage_id
 from hostile.campaign import ANSWER, EITHER, REFUSAL, Call, Case, Command, Scene
-from hostile.damage import FILE_DAMAGE, ODD_JSON, ODD_JSON_TEXTS, PLACE_DAMAGE, dotted, leaves, put
-
-Damage = Callable[[Path], object]
-_OF_EACH = 6
-
-
-def _report(runs: Path, form: str = "csv") -> Command:
-    return Command(("report", runs, "--format", form, "--out", "r"), out=Path("r"))
-
-
-def _bench(runs: Path) -> Command:
-    # The folder stands in the place of the plan's own, after `--out`.
-    words = ("bench", "digits-mini", "--out", runs, "--plan", "--preset", "quick", "--methods", "vae", "--seeds", "1")
-    return Command(words, out=runs)
-
+from hostile.damage import (
+    CONTENT_DAMAGE,
+    FILE_DAMAGE,
+    ODD_JSON,
+    ODD_TEXTS,
+    PLACE_DAMAGE,
+    TEXT_DAMAGE,
+    Damage,
+    Way,
+    dotted,
+    leaves,
+    put,
+    rewritten,
+    some,
+)
+from report.made_up_runs import artifact_arrays, every_suite, record
 
 ROADS: dict[str, Callable[[Path], Command | Call]] = {
-    "report": _report,
-    "bench": _bench,
+    "report": lambda runs: Command(("report", runs, "--format", "csv", "--out", "r"), out=Path("r")),
+    "report-md": lambda runs: Command(("report", runs, "--format", "md", "--out", "r"), out=Path("r")),
+    "bench": lambda runs: Command(
+        ("bench", "digits-mini", "--out", runs, "--plan", "--preset", "quick", "--methods", "vae", "--seeds", "1")
+    ),
     "library": lambda runs: Call(lambda: read_records(runs / "records.jsonl"), errors=(OSError,)),
 }
 
 
 def cases() -> list[Case]:
     """The whole table."""
-    parts = (_leaves, _facts, _lines, _record_files, _plans, _artifacts, _old_reports, _stages, _unfinished, _cached)
-    return [case for part in parts for case in part()]
+    parts = (_leaves, _facts, _lines, _files, _plans, _artifacts, _old_reports, _stages, _unfinished, _cached)
+    return list(chain.from_iterable(part() for part in parts))
 
 
-def _case(name: str, road: str, damage: Damage, expected: frozenset[str], act: Callable[[Path], Any]) -> Case:
+def _case(name: str, road: str, damage: Damage, expected: frozenset[str]) -> Case:
     def arrange(scene: Scene) -> Command | Call:
         runs = scene.copy(scene.runs)
         damage(runs)
-        return act(runs)
+        return ROADS[road](runs)
 
     return Case("records", name, road, arrange, expected)
 
 
-def _some(i: int) -> list[tuple[str, Any]]:
-    """A few odd values, others for each `i`."""
-    odd = list(ODD_JSON.items())
-    return [odd[(i + 5 * j) % len(odd)] for j in range(_OF_EACH)]
+def _appended(*rows: dict[str, Any]) -> Damage:
+    lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    return lambda runs: rewritten(lambda content: content + lines)(runs / "records.jsonl")
 
 
-def _appended(*lines: dict[str, Any]) -> Damage:
-    def damage(runs: Path) -> None:
-        path = runs / "records.jsonl"
-        path.write_text(path.read_text() + "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-
-    return damage
-
-
-def _with_leaf(values: dict[str, Any], path: tuple[str | int, ...], odd: Any) -> dict[str, Any]:
-    changed = json.loads(json.dumps(values))
-    put(changed, path, odd)
+def _with_leaf(values: dict[str, Any], way: Way, odd: Any) -> dict[str, Any]:
+    changed: dict[str, Any] = json.loads(json.dumps(values))
+    put(changed, way, odd)
     return changed
 
 
 def _leaves() -> list[Case]:
-    """Each value of a record replaced by odd ones."""
+    """Each value of a record replaced by odd ones, and each left out."""
     whole = record(config={"projection": {"views": 1}}, facts={"stages": {"a": {"seconds": 1.0}}}, changes="")
-    ways = [*leaves(whole), ("config",), ("config", "projection"), ("versions",), ("seconds",), ("facts",), ("facts", "stages")]
-    return [
-        _case(f"{dotted(way)}-{name}", road, _appended(_with_leaf(whole, way, odd)), EITHER, ROADS[road])
-        for i, way in enumerate(ways)
-        for j, (name, odd) in enumerate(_some(i))
-        for road in [("report", "bench", "report", "library")[(i + j) % 4]]
-    ] + [
-        _case(f"no-{key}", road, _appended({k: v for k, v in whole.items() if k != key}), EITHER, ROADS[road])
+    parts: list[Way] = [
+        ("config",),
+        ("config", "projection"),
+        ("versions",),
+        ("seconds",),
+        ("facts",),
+        ("facts", "stages"),
+    ]
+    roads = ("report", "bench", "report", "library")
+    odd_leaves = [
+        _case(f"{dotted(way)}-{name}", roads[(i + j) % 4], _appended(_with_leaf(whole, way, odd)), EITHER)
+        for i, way in enumerate([*leaves(whole), *parts])
+        for j, (name, odd) in enumerate(some(ODD_JSON, i, 4))
+    ]
+    needed = ("dataset", "target", "method")
+    return odd_leaves + [
+        _case(f"no-{key}", "report", _appended({k: v for k, v in whole.items() if k != key}), expected)
         for key in whole
-        for road in ("report", "library")
+        for expected in [REFUSAL if key in needed else ANSWER]
     ]
 
 
 def _facts() -> list[Case]:
     """What a protocol records, in the tables and figures that are made of it."""
-    found = []
     suites: dict[str, list[dict[str, Any]]] = {}
     for values in every_suite(1):
         suites.setdefault(values["suite"], []).append(values)
-    for suite, rows in suites.items():
-        for i, way in enumerate(leaves({"facts": rows[-1]["facts"]}) if rows[-1]["facts"] else ()):
-            for name, odd in _some(i)[:4]:
-                kept = [*rows[-4:-1], _with_leaf(rows[-1], way, odd)]
-                damage = _appended(*kept)
-                act: Callable[[Path], Any] = lambda runs: _report(runs, "md")  # noqa: E731
-                found.append(_case(f"{suite}-{dotted(way)}-{name}", "report", damage, EITHER, act))
-    return found
+    return [
+        _case(
+            f"{suite}-{dotted(way)}-{name}",
+            "report-md",
+            _appended(*rows[-4:-1], _with_leaf(rows[-1], way, odd)),
+            EITHER,
+        )
+        for suite, rows in suites.items()
+        if rows[-1]["facts"]
+        for i, way in enumerate(leaves({"facts": rows[-1]["facts"]}))
+        for name, odd in [("nan", ODD_JSON["nan"]), *some(ODD_JSON, i + 1, 3)]
+    ]
 
 
 def _lines() -> list[Case]:
     """A line that is no record: first, between others, and last without an end, as a crash leaves it."""
-    texts = {**ODD_JSON_TEXTS, "half-a-record": json.dumps(record()).encode()[:200], "bad-byte": b'{"a": "\xff"}'}
+    texts = {**ODD_TEXTS, "half-a-record": json.dumps(record()).encode()[:200], "bad-byte": b'{"a": "\xff"}'}
 
-    def damage(runs: Path, text: bytes, where: str) -> None:
+    def damage(text: bytes, where: str, runs: Path) -> None:
         path = runs / "records.jsonl"
-        first, *rest = path.read_bytes().splitlines(keepends=True)
-        pieces = {"first": [text, b"\n", first, *rest], "between": [first, text, b"\n", *rest], "last": [first, *rest, text]}
-        path.write_bytes(b"".join(pieces[where]))
+        lines = path.read_bytes().splitlines(keepends=True)
+        place = {"first": 0, "between": 1, "last": len(lines)}[where]
+        lines.insert(place, text if where == "last" else text + b"\n")
+        path.write_bytes(b"".join(lines))
 
     return [
-        _case(f"line-{where}-{name}", road, lambda runs, t=text, w=where: damage(runs, t, w), expected, ROADS[road])
+        _case(f"line-{where}-{name}", road, partial(damage, text, where), expected)
         for name, text in texts.items()
         for where, road in (("first", "report"), ("between", "library"), ("last", "bench"), ("last", "report"))
-        for expected in [ANSWER if name == "blank" and road == "report" else EITHER if where == "last" else REFUSAL]
+        for expected in [EITHER if where == "last" or name == "blank" else REFUSAL]
     ]
 
 
-def _record_files() -> list[Case]:
-    found = []
-    for name, damage in FILE_DAMAGE.items():
-        for road, act in ROADS.items():
-            expected = REFUSAL
-            if name in ("gone", "dangling-link"):
-                expected = ANSWER if road == "bench" else EITHER if road == "library" else REFUSAL
-            if name in ("empty", "nothing", "one-byte", "half", "tenth", "last-byte-gone", "garbage-behind", "zeros", "loop"):
-                expected = EITHER
-            found.append(_case(f"file-{name}", road, lambda runs, d=damage: d(runs / "records.jsonl"), expected, act))
-    several = {"the-same-twice": ("runs", "runs"), "one-gone": ("runs", "gone"), "file-and-folder": ("runs/records.jsonl", "runs")}
-    for name, runs in several.items():
-        words = ("report", *runs, "--format", "csv", "--out", "r")
-        expected = REFUSAL if name == "one-gone" else ANSWER
-        found.append(_case(f"several-{name}", "report", lambda r: None, expected, lambda r, w=words: Command(w, out=Path("r"))))
+def _files() -> list[Case]:
+    may_be_whole = {*CONTENT_DAMAGE, "nothing", "loop", "gone", "dangling-link"} - {"garbage"}
+    found = [
+        _case(f"file-{name}", road, lambda runs, d=damage: d(runs / "records.jsonl"), expected)
+        for name, damage in FILE_DAMAGE.items()
+        for road in ("report", "bench", "library")
+        for expected in [EITHER if name in may_be_whole else REFUSAL]
+    ]
+    several = {"the-same-twice": "runs runs", "one-gone": "runs gone", "file-and-folder": "runs/records.jsonl runs"}
+    for name, words in several.items():
+        command = Command(("report", *words.split(), "--format", "csv", "--out", "r"), out=Path("r"))
+        arrange: Callable[[Scene], Command] = lambda s, c=command: (s.copy(s.runs), c)[1]  # noqa: E731
+        found.append(Case("records", f"several-{name}", "report", arrange, REFUSAL if name == "one-gone" else ANSWER))
     return found
 
 
 def _plans() -> list[Case]:
-    row = {k: v for k, v in record().items() if k not in ("accuracy", "versions", "seconds", "status", "error")}
-    whole = {"format": 1, "runs": [row, {**row, "run": "other", "seed": 7}]}
+    row = {key: value for key, value in record().items() if key not in ("accuracy", "versions", "seconds", "status")}
+    whole = json.dumps({"format": 1, "runs": [row, {**row, "run": "other", "seed": 7}]}).encode()
 
-    def damage(runs: Path, text: bytes) -> Path:
-        path = runs / "plan.json"
-        path.write_bytes(text)
-        return path
+    def damaged(text: bytes, damage: Damage, runs: Path) -> None:
+        (runs / "plan.json").write_bytes(text)
+        damage(runs / "plan.json")
 
-    texts = {**ODD_JSON_TEXTS, "runs-number": b'{"runs": 5}', "runs-text": b'{"runs": "many"}', "runs-object": b'{"runs": {"run": 1}}'}
-    found = [
-        _case(f"plan-{name}", "report", lambda runs, t=text: damage(runs, t), REFUSAL, _report)
-        for name, text in texts.items()
+    runs_odd = {
+        f"runs-{name}": rewritten(lambda c, t=text: t)
+        for name, text in (("5", b'{"runs": 5}'), ("text", b'{"runs": "a"}'))
+    }
+    harmless = ("last-byte-gone", "gone", "dangling-link")
+    files = [
+        _case(f"plan-{name}", "report", partial(damaged, whole + b"\n", damage), expected)
+        for name, damage in {**FILE_DAMAGE, **TEXT_DAMAGE, **runs_odd}.items()
+        for expected in [ANSWER if name in harmless else REFUSAL]
     ]
-    whole_text = json.dumps(whole).encode()
-    found += [
-        _case(f"plan-file-{name}", "report", lambda runs, d=change: d(damage(runs, whole_text)), expected, _report)
-        for name, change in FILE_DAMAGE.items()
-        for expected in [ANSWER if name in ("gone", "dangling-link") else REFUSAL]
-    ]
-    return found + [
-        _case(f"plan-{dotted(way)}-{name}", "report", lambda runs, t=text: damage(runs, t), EITHER, _report)
+    return files + [
+        _case(f"plan-{dotted(way)}-{name}", "report", partial(damaged, text, lambda path: None), EITHER)
         for i, way in enumerate(leaves(row))
-        for name, odd in _some(i)[:3]
-        for text in [json.dumps({**whole, "runs": [_with_leaf(row, way, odd)]}).encode()]
-    ]
-
-
-def _artifacts() -> list[Case]:
-    """What a run kept for pictures; a picture that cannot be drawn is left out."""
-    arrays = artifact_arrays("vae", "sketch", 0, rows=16)
-    made = list(ODD_ARRAYS.items())
-
-    def damage(runs: Path, changed: dict[str, np.ndarray]) -> Path:
-        kept = record()
-        _appended(kept)(runs)
-        (runs / "artifacts").mkdir()
-        path = runs / "artifacts" / f"{kept['run']}.npz"
-        np.savez(path, **changed)
-        return path
-
-    def report(runs: Path) -> Command:
-        return _report(runs, "md")
-
-    found = [
-        _case(f"artifact-{array}-{name}", "report", lambda runs, c=changed: damage(runs, c), ANSWER, report)
-        for i, array in enumerate(arrays)
-        for name, change in (made[i % len(made)], made[(i + 3) % len(made)])
-        for changed in [{**arrays, array: change(arrays[array])}]
-    ]
-    found += [
-        _case(f"artifact-file-{name}", "report", lambda runs, d=change: d(damage(runs, arrays)), ANSWER, report)
-        for name, change in FILE_DAMAGE.items()
-    ]
-    return found + [
-        _case(f"artifact-without-{array}", "report", lambda runs, c=kept: damage(runs, c), ANSWER, report)
-        for array in arrays
-        for kept in [{name: value for name, value in arrays.items() if name != array}]
+        for name, odd in some(ODD_JSON, i, 2)
+        for text in [json.dumps({"format": 1, "runs": [_with_leaf(row, way, odd)]}).encode()]
     ]
 
 
@@ -215,46 +188,58 @@ ODD_ARRAYS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
+def _artifacts() -> list[Case]:
+    """What a run kept for pictures; a picture that cannot be drawn is left out."""
+    arrays, kept = artifact_arrays("vae", "sketch", 0, rows=16), record()
+
+    def damaged(changed: dict[str, np.ndarray], damage: Damage, runs: Path) -> None:
+        _appended(kept)(runs)
+        path = runs / "artifacts" / f"{kept['run']}.npz"
+        path.parent.mkdir()
+        np.savez(path, **changed)
+        damage(path)
+
+    changes = {f"file-{name}": (arrays, damage) for name, damage in FILE_DAMAGE.items()}
+    for i, (array, value) in enumerate(arrays.items()):
+        changes[f"no-{array}"] = {name: other for name, other in arrays.items() if name != array}, lambda path: None
+        for name, change in some(ODD_ARRAYS, i, 2):
+            changes[f"{array}-{name}"] = {**arrays, array: change(value)}, lambda path: None
+    return [
+        _case(f"artifact-{name}", "report-md", partial(damaged, changed, damage), ANSWER)
+        for name, (changed, damage) in changes.items()
+    ]
+
+
 def _old_reports() -> list[Case]:
     """What lies where the report goes; only files that a report wrote may go."""
+    listed = {"up": ["../keep"], "deep": ["tables/../../keep"], "long": ["tables/" + "a" * 5000], "numbers": [1, None]}
+    texts = ODD_TEXTS | {f"files-{name}": json.dumps({"files": names}).encode() for name, names in listed.items()}
 
-    def damage(runs: Path, text: bytes) -> None:
-        out = runs.parent / "r"
-        (out / "tables").mkdir(parents=True)
-        (out / "report.json").write_bytes(text)
-
-    listing = {"up": ["../keep"], "long": ["tables/" + "a" * 5000], "deep": ["tables/../../keep"], "numbers": [1, None]}
-    texts = {**ODD_JSON_TEXTS, **{f"files-{n}": json.dumps({"files": f}).encode() for n, f in listing.items()}}
-
-    def keep(runs: Path, text: bytes) -> None:
+    def damage(text: bytes, runs: Path) -> None:
         (runs.parent / "keep").write_text("mine")
-        damage(runs, text)
+        (runs.parent / "r" / "tables").mkdir(parents=True)
+        (runs.parent / "r" / "report.json").write_bytes(text)
 
-    return [
-        _case(f"old-report-{name}", "report", lambda runs, t=text: keep(runs, t), ANSWER, _report)
-        for name, text in texts.items()
-    ]
+    return [_case(f"old-report-{name}", "report", partial(damage, text), ANSWER) for name, text in texts.items()]
 
 
 def _stages() -> list[Case]:
     """A damaged stage is trained again."""
     wanted = stage_id("features", source="a", seed=0)
-    files = ("state.safetensors", "stage.json")
 
-    def get(store: StageStore) -> object:
-        return store.get(wanted, lambda checkpoint: {"weights": torch.ones(3), "note": "trained"}).state["weights"]
+    def get(root: Path) -> object:
+        return StageStore(root).get(wanted, lambda checkpoint: {"weights": torch.ones(3), "note": "trained"})
 
-    def arrange(scene: Scene, file: str, damage: Damage) -> Call:
+    def arrange(file: str, damage: Damage, scene: Scene) -> Call:
         root = scene.place / "stages"
-        get(StageStore(root))
+        get(root)
         damage(root / wanted.name / file)
-        return Call(lambda: get(StageStore(root)), out=root, errors=(OSError,))
+        return Call(lambda: get(root), out=root, errors=(OSError,))
 
-    texts = {f"text-{n}": (lambda p, t=text: p.write_bytes(t)) for n, text in ODD_JSON_TEXTS.items()}
     return [
-        Case("records", f"stage-{file}-{name}", "library", lambda s, f=file, d=damage: arrange(s, f, d), expected)
-        for file in files
-        for name, damage in ({**FILE_DAMAGE, **texts} if file == "stage.json" else FILE_DAMAGE).items()
+        Case("records", f"stage-{file}-{name}", "library", partial(arrange, file, damage), expected)
+        for file, more in (("state.safetensors", {}), ("stage.json", TEXT_DAMAGE))
+        for name, damage in (FILE_DAMAGE | more).items()
         for expected in [EITHER if name in PLACE_DAMAGE else ANSWER]
     ]
 
@@ -262,81 +247,57 @@ def _stages() -> list[Case]:
 def _unfinished() -> list[Case]:
     """What a fit that was stopped left; the same command goes on, or starts anew, or says what is in the way."""
 
-    def arrange(scene: Scene, damage: Damage) -> Command:
-        folder = scene.copy(scene.unfinished)
-        damage(folder)
+    def arrange(damage: Damage, scene: Scene) -> Command:
+        damage(scene.copy(scene.unfinished))
         return Command(scene.same_fit, out=Path("model"))
 
-    texts = {f"fit.json-text-{n}": (lambda f, t=text: (f / "fit.json").write_bytes(t)) for n, text in ODD_JSON_TEXTS.items()}
-    damages: dict[str, Damage] = {
-        f"{file}-{name}": lambda folder, f=file, d=damage: d(folder / f)
-        for file in ("fit.json", "features.safetensors")
-        for name, damage in FILE_DAMAGE.items()
-    }
+    def emptied(folder: Path, *, write: str = "", text: str = "") -> None:
+        for file in folder.iterdir():
+            file.unlink()
+        if write:
+            (folder / write).write_text(text)
+
+    half_written = ".fit.json.999999999.00000000-00000000.tmp"
     made: dict[str, tuple[Damage, frozenset[str]]] = {
         "as-it-was": (lambda folder: None, ANSWER),
-        "empty-folder": (_emptied, ANSWER),
-        "killed-at-first-write": (_killed_at_first_write, ANSWER),
-        "killed-at-half-a-write": (lambda folder: (_killed_at_first_write(folder), (folder / "fit.json").touch()), EITHER),
+        "empty-folder": (emptied, ANSWER),
+        "killed-at-first-write": (partial(emptied, write=half_written, text='{"se'), ANSWER),
+        "killed-before-a-checkpoint": (partial(emptied, write="fit.json", text="{}"), ANSWER),
         "file-of-that-name": (lambda folder: (shutil.rmtree(folder), folder.write_text("mine")), REFUSAL),
-        "photos-inside": (lambda folder: (_emptied(folder), (folder / "a.png").write_text("mine")), REFUSAL),
-        "other-files-beside": (lambda folder: (folder / "notes.txt").write_text("mine"), EITHER),
+        "photo-inside": (partial(emptied, write="a.png", text="mine"), REFUSAL),
     }
-    whole = {**texts, **damages}
+    for file, more in (("features.safetensors", {}), ("fit.json", TEXT_DAMAGE)):
+        for name, damage in (FILE_DAMAGE | more).items():
+            made[f"{file}-{name}"] = (lambda folder, f=file, d=damage: d(folder / f)), EITHER
     return [
-        Case("records", f"unfinished-{name}", "fit", lambda s, d=damage: arrange(s, d), EITHER)
-        for name, damage in whole.items()
-    ] + [
-        Case("records", f"unfinished-{name}", "fit", lambda s, d=damage: arrange(s, d), expected)
+        Case("records", f"unfinished-{name}", "fit", partial(arrange, damage), expected)
         for name, (damage, expected) in made.items()
     ]
 
 
-def _emptied(folder: Path) -> None:
-    for file in folder.iterdir():
-        file.unlink()
-
-
-def _killed_at_first_write(folder: Path) -> None:
-    _emptied(folder)
-    (folder / ".fit.json.999999999.00000000-00000000.tmp").write_text('{"se')
-
-
 def _cached() -> list[Case]:
-    """A damaged cache of decoded images is decoded again."""
+    """A damaged cache of decoded images is decoded again: no other pixels than the files hold."""
 
-    def arrange(scene: Scene, file: str, damage: Damage) -> Call:
-        cache = scene.place / "cache"
-
-        def load() -> object:
+    def load(scene: Scene) -> np.ndarray:
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("HOMEFOLD_CACHE", str(scene.place / "cache"))
             return np.array(load_dataset(scene.photos, size=(8, 8)).images)
 
-        with scene.cached_in(cache):
-            before = load()
-        (entry,) = (path for path in (cache / "images").iterdir() if path.is_dir())
+    def arrange(file: str, damage: Damage, scene: Scene) -> Call:
+        before = load(scene)
+        (entry,) = (path for path in (scene.place / "cache" / "images").iterdir() if path.is_dir())
         damage(entry / file)
+        return Call(lambda: np.testing.assert_array_equal(load(scene), before), out=scene.place / "cache")
 
-        def again() -> None:
-            with scene.cached_in(cache):
-                assert np.array_equal(load(), before), "other pixels than the files hold"
+    def flipped(*places: int) -> Damage:
+        return rewritten(
+            lambda content: bytes(b ^ 0x55 if i - len(content) in places else b for i, b in enumerate(content))
+        )
 
-        return Call(again, out=cache, resumes=True)
-
-    texts = {f"text-{n}": (lambda p, t=text: p.write_bytes(t)) for n, text in ODD_JSON_TEXTS.items()}
-    pixels = {
-        "one-pixel": lambda path: _patched(path, -1),
-        "many-pixels": lambda path: [_patched(path, -place) for place in range(1, 100)],
-        "header": lambda path: _patched(path, 20),
-    }
+    pixels = {"one-pixel": flipped(-1), "many-pixels": flipped(*range(-100, 0, 7))}
     return [
-        Case("records", f"cache-{file}-{name}", "library", lambda s, f=file, d=damage: arrange(s, f, d), expected)
-        for file, more in (("images.npy", pixels), ("index.json", texts))
-        for name, damage in {**FILE_DAMAGE, **more}.items()
+        Case("records", f"cache-{file}-{name}", "library", partial(arrange, file, damage), expected)
+        for file, more in (("images.npy", pixels), ("index.json", TEXT_DAMAGE))
+        for name, damage in (FILE_DAMAGE | more).items()
         for expected in [EITHER if name in PLACE_DAMAGE else ANSWER]
     ]
-
-
-def _patched(path: Path, place: int) -> None:
-    content = bytearray(path.read_bytes())
-    content[place] ^= 0x55
-    path.write_bytes(content)

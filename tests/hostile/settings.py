@@ -1,7 +1,7 @@
 """Every setting there is, given values that make no sense, by every road on which settings come in.
 
 The settings are read from the code. None of these cases trains a network on images: what is accepted ends in a plan,
-in a configuration, or in a projection of twelve numbers.
+in a configuration, or in a projection of six numbers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import types
 import typing
 from collections.abc import Callable
 from dataclasses import is_dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -23,9 +23,11 @@ from homefold.methods import find_method, list_methods, wrapped_by_default
 from homefold.methods.settings import method_settings
 from homefold.projection import ProjectionConfig
 from hostile.campaign import ANSWER, ANY, EITHER, NO, REFUSAL, USAGE, Call, Case, Command, Scene
-from hostile.damage import ODD_VALUES, put
+from hostile.damage import ODD_VALUES, put, some
 
 PLAN = ("bench", "digits-mini", "--out", "runs", "--plan", "--preset", "quick", "--seeds", "1", "--targets", "street")
+_case = partial(Case, "settings")
+_MAY_HAVE_A_MEANING = ("negative", "zero", "huge")
 
 
 def cases() -> list[Case]:
@@ -33,31 +35,25 @@ def cases() -> list[Case]:
     return [*_common(), *_methods(), *_projection_flags(), *_projector(), *_words(), *_unknown()]
 
 
-def _kinds(config: type[Any], before: str = "") -> dict[str, Any]:
+def setting_kinds(config: type[Any], before: str = "") -> dict[str, Any]:
     """The type of every setting by its dotted name."""
     found: dict[str, Any] = {}
     for name, hint in typing.get_type_hints(config).items():
-        found |= _kinds(hint, f"{before}{name}.") if is_dataclass(hint) else {f"{before}{name}": hint}
+        found |= setting_kinds(hint, f"{before}{name}.") if is_dataclass(hint) else {f"{before}{name}": hint}
     return found
 
 
 def _is_number(hint: Any) -> bool:
-    return hint in (int, float) or (typing.get_origin(hint) is types.UnionType and bool({int, float} & set(typing.get_args(hint))))
+    members = typing.get_args(hint) if typing.get_origin(hint) is types.UnionType else (hint,)
+    return bool({int, float} & set(members))
 
 
-def _values(hint: Any) -> list[str]:
-    """Odd values worth trying: numbers can be wrong in more ways than words."""
+def right_answer(hint: Any, odd: str) -> frozenset[str]:
+    """What a value of `ODD_VALUES` must get; where it may have a meaning, that is the setting's to say."""
     if _is_number(hint):
-        return list(ODD_VALUES)
-    return ["nan", "text", "huge", "list", "empty-text"]
-
-
-def _right(hint: Any, odd: str) -> frozenset[str]:
-    """What a value must get; where it may have a meaning, that is the setting's to say."""
-    if _is_number(hint):
-        return ANY if odd in ("negative", "zero", "huge") else NO
+        return ANY if odd in _MAY_HAVE_A_MEANING else NO
     if hint is bool or typing.get_origin(hint) is Literal:
-        return NO
+        return ANY if (hint, odd) == (bool, "true") else NO
     if typing.get_origin(hint) is tuple:
         return NO if odd == "nan" and typing.get_args(hint)[0] is not str else ANY
     return ANY if odd in ("text", "empty-text") else NO
@@ -68,150 +64,126 @@ def _typed(value: Any) -> str:
     return json.dumps(value) if isinstance(value, list | bool) else str(value)
 
 
-def _flag(scene: Scene, name: str, value: Any) -> Command:
+def _flag(name: str, value: Any) -> Command:
     """What is accepted goes on to the folder, which is not there."""
-    flag = "--" + name.replace("_", "-")
-    return Command(("fit", "nowhere", "--out", "model", f"{flag}={_typed(value)}"), mentions=name.rpartition(".")[2])
+    return Command(("fit", "nowhere", "--out", "model", f"--{name.replace('_', '-')}={_typed(value)}"))
 
 
-def _set(scene: Scene, name: str, value: Any) -> Command:
-    return Command((*PLAN, "--methods", "vae", "--set", f"{name}={_typed(value)}"))
-
-
-def _for_one_method(scene: Scene, name: str, value: Any) -> Command:
-    return Command((*PLAN, "--methods", f"vae:{name}={_typed(value)}"))
-
-
-def _preset(scene: Scene, name: str, value: Any) -> Call:
+def _preset(name: str, value: Any) -> Call:
     return Call(lambda: preset_config("small", **{name.replace(".", "__"): value}).require_consistent())
 
 
-def _dictionary(scene: Scene, name: str, value: Any) -> Call:
+def _dictionary(name: str, value: Any) -> Call:
     values = config_to_dict(preset_config("small"))
     put(values, tuple(name.split(".")), value)
     return Call(lambda: config_from_dict(HomefoldConfig, values).require_consistent())
 
 
-ROADS: dict[str, Callable[[Scene, str, Any], Command | Call]] = {
+ROADS: dict[str, Callable[[str, Any], Command | Call]] = {
     "fit": _flag,
-    "bench-set": _set,
+    "bench-set": lambda name, value: Command((*PLAN, "--methods", "vae", "--set", f"{name}={_typed(value)}")),
     "library": _preset,
-    "bench-method": _for_one_method,
+    "bench-method": lambda name, value: Command((*PLAN, "--methods", f"vae:{name}={_typed(value)}")),
     "library-dict": _dictionary,
 }
 
 
 def _common() -> list[Case]:
+    """Numbers can be wrong in more ways than words."""
     found = []
-    for i, (name, hint) in enumerate(_kinds(HomefoldConfig).items()):
-        for j, odd in enumerate(_values(hint)):
-            road = list(ROADS)[(i + j) % len(ROADS)]
-            expected = _right(hint, odd)
-            if road == "fit":
-                # The folder is not there; a value that is refused is named instead.
-                expected = NO
-            found.append(_common_case(name, odd, road, expected, by_name=_right(hint, odd) == NO))
+    for i, (name, hint) in enumerate(setting_kinds(HomefoldConfig).items()):
+        always = {odd: ODD_VALUES[odd] for odd in ("nan", "inf")} if _is_number(hint) else {}
+        others = {odd: value for odd, value in ODD_VALUES.items() if odd not in always}
+        for j, (odd, value) in enumerate([*always.items(), *some(others, i, 3 if always else 2)]):
+            road, expected = list(ROADS)[(i + j) % len(ROADS)], right_answer(hint, odd)
+            act = partial(_named, ROADS[road], name, value, expected == NO)
+            found.append(_case(f"{name}={odd}", road, act, NO if road == "fit" else expected))
     return found
 
 
-def _common_case(name: str, odd: str, road: str, expected: frozenset[str], *, by_name: bool) -> Case:
-    def arrange(scene: Scene) -> Command | Call:
-        act = ROADS[road](scene, name, ODD_VALUES[odd])
-        return act if by_name or isinstance(act, Call) else Command(act.words)
-
-    return Case("settings", f"{name}={odd}", road, arrange, expected)
+def _named(road: Callable[[str, Any], Command | Call], name: str, value: Any, refused: bool, scene: Scene) -> Any:
+    """A refusal of `fit` must be that of the value, not of the folder which is not there."""
+    act = road(name, value)
+    return Command(act.words, mentions=name.rpartition(".")[2]) if refused and act.__class__ is Command else act
 
 
 def _methods() -> list[Case]:
     """A method's own settings, as they follow its name."""
-    found = []
-    wrapping = wrapped_by_default()
-    for info in list_methods():
-        for setting in method_settings(find_method(info.name)):
-            for odd in ("nan", "inf", "empty-text", "text", "negative", "zero", "huge", "list"):
-                expected = ANY if odd in ("negative", "zero", "huge") else NO
-                words = (*PLAN, "--methods", f"{info.name}:{setting.name}={_typed(ODD_VALUES[odd])}")
-                name = f"{info.name}:{setting.name}={odd}"
-                found.append(Case("settings", name, "bench-method", lambda s, w=words: Command(w), expected))
-    for name in wrapping:
-        for odd, text in WRAPPED.items():
-            words = (*PLAN, "--methods", text.format(name))
-            found.append(Case("settings", f"{name}-{odd}", "bench-method", lambda s, w=words: Command(w), REFUSAL))
-    return found
-
-
-WRAPPED = {"on-itself": "{0}+{0}", "on-nothing-known": "{0}+nobody", "setting-unknown": "{0}:nothing=1", "colon": "{0}::"}
+    own = [(info.name, setting.name) for info in list_methods() for setting in method_settings(find_method(info.name))]
+    others = {odd: value for odd, value in ODD_VALUES.items() if odd not in ("nan", "true")}
+    odd_settings = [
+        (f"{name}:{setting}={_typed(value)}", ANY if odd in _MAY_HAVE_A_MEANING else NO)
+        for i, (name, setting) in enumerate(own)
+        for odd, value in [("nan", ODD_VALUES["nan"]), *some(others, i, 3)]
+    ]
+    forms = ("{0}+{0}", "{0}+nobody", "{0}:nothing=1", "{0}::")
+    odd_settings += [(form.format(name), REFUSAL) for name in wrapped_by_default() for form in forms]
+    return [
+        _case(text, "bench-method", lambda s, t=text: Command((*PLAN, "--methods", t)), right)
+        for text, right in odd_settings
+    ]
 
 
 def _projection_flags() -> list[Case]:
     """The search of a finished model, changed on the command line; what is accepted answers."""
     found = []
-    for i, (name, hint) in enumerate(_kinds(ProjectionConfig).items()):
-        for odd in ("nan", "text", "negative") if _is_number(hint) else ("text",):
+    for i, (name, hint) in enumerate(setting_kinds(ProjectionConfig).items()):
+        road, data = (("predict", "image"), ("evaluate", "photos"))[i % 2]
+        for odd in ("nan", "negative") if _is_number(hint) else ("text",):
             flag = f"--projection.{name.replace('_', '-')}={_typed(ODD_VALUES[odd])}"
-            road, data = (("predict", "image"), ("evaluate", "photos"))[i % 2]
 
             def arrange(scene: Scene, road: str = road, data: str = data, flag: str = flag) -> Command:
                 return Command((road, scene.model, getattr(scene, data), "--device", "cpu", flag))
 
-            found.append(Case("settings", f"projection.{name}={odd}", road, arrange, _right(hint, odd)))
+            found.append(_case(f"projection.{name}={odd}", road, arrange, right_answer(hint, odd)))
     return found
 
 
 def _projector() -> list[Case]:
-    """The parameters of the estimator; the small ones of the test would be replaced by the odd one."""
-    found = []
-    for name, default in ManifoldProjector().get_params().items():
-        for odd in ("nan", "text", "negative", "list", "inf"):
-            expected = NO if odd in ("nan", "text", "inf") or isinstance(default, str) else ANY
-            found.append(Case("settings", f"projector-{name}={odd}", "library", _fit_with(name, odd), expected))
-    return found
+    """The parameters of the estimator; those of a quick fit otherwise."""
 
-
-def _fit_with(name: str, odd: str) -> Callable[[Scene], Call]:
-    def arrange(scene: Scene) -> Call:
+    def fit(name: str, value: Any, scene: Scene) -> Call:
         y = np.repeat(["a", "b"], 20)
         x = np.random.default_rng(0).normal(size=(40, 6)) + 3 * (y == "a")[:, None]
-        parameters = {"manifold": "nearest", "latent_dim": 2, "classifier_epochs": 2, "steps": 2, "device": "cpu"}
-        model = ManifoldProjector(**{**parameters, name: ODD_VALUES[odd]})
-        return Call(lambda: model.fit(x, y).predict(x), errors=(ValueError,))
+        quick = {"manifold": "nearest", "latent_dim": 2, "classifier_epochs": 2, "steps": 2, "device": "cpu"}
+        return Call(lambda: ManifoldProjector(**{**quick, name: value}).fit(x, y).predict(x))
 
-    return arrange
+    return [
+        _case(f"projector-{name}={odd}", "library", partial(fit, name, ODD_VALUES[odd]), expected)
+        for name, default in ManifoldProjector().get_params().items()
+        for odd in ("nan", "inf", "text", "negative", "list")
+        for expected in [NO if odd in ("nan", "inf", "text") or isinstance(default, str) else EITHER]
+    ]
 
 
 def _words() -> list[Case]:
     return [
-        Case("settings", f"words-{name}", next(word for word in (*words, "help") if word), _worded(words), expected)
+        _case(f"words-{name}", name.partition("-")[0], partial(_worded, words), expected)
         for name, (words, expected) in WORDS.items()
     ]
 
 
-def _worded(words: tuple[str, ...]) -> Callable[[Scene], Command]:
-    def arrange(scene: Scene) -> Command:
-        shared = {"MODEL": scene.model, "PHOTOS": scene.photos, "RUNS": scene.runs}
-        places = {name: str(scene.copy(path)) for name, path in shared.items() if name in words}
-        places["IMAGE"] = shutil.copy(scene.image, scene.place)
-        return Command(tuple(_placed(word, places) for word in words))
-
-    return arrange
-
-
-def _placed(word: str, places: dict[str, str]) -> str:
-    first, slash, rest = word.partition("/")
-    return places.get(first, first) + slash + rest
+def _worded(words: tuple[str, ...], scene: Scene) -> Command:
+    """The words, with copies of the scene's own where they stand in capitals."""
+    shared = {"MODEL": scene.model, "PHOTOS": scene.photos, "RUNS": scene.runs}
+    places = {name: str(scene.copy(path)) for name, path in shared.items() if name in words}
+    places["IMAGE"] = shutil.copy(scene.image, scene.place)
+    split = [word.partition("/") for word in words]
+    return Command(tuple(places.get(first, first) + slash + rest for first, slash, rest in split))
 
 
+USE = frozenset({USAGE})
 _PREDICT = ("predict", "MODEL", "IMAGE", "--device", "cpu")
 _FIT = ("fit", "PHOTOS", "--out", "model", "--preset", "small", "--device", "cpu")
 _BENCH = (*PLAN, "--methods", "vae")
 WORDS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
-    "none": ((), frozenset({USAGE})),
-    "empty": (("",), frozenset({USAGE})),
-    "unknown-command": (("prdict",), frozenset({USAGE})),
-    "unknown-option": (("--nothing",), frozenset({USAGE})),
-    "debug-alone": (("--debug",), frozenset({USAGE})),
-    "fit-nothing": (("fit",), frozenset({USAGE})),
-    "fit-no-out": (("fit", "PHOTOS"), frozenset({USAGE})),
+    "nothing": ((), USE),
+    "empty": (("",), USE),
+    "unknown-command": (("prdict",), USE),
+    "unknown-option": (("--nothing",), USE),
+    "debug-alone": (("--debug",), USE),
+    "fit-nothing": (("fit",), USE),
+    "fit-no-out": (("fit", "PHOTOS"), USE),
     "fit-empty-data": (("fit", "", "--out", "model"), REFUSAL),
     "fit-empty-out": (("fit", "PHOTOS", "--out", "", "--preset", "small"), NO),
     "fit-out-here": (("fit", "PHOTOS", "--out", ".", "--preset", "small"), REFUSAL),
@@ -221,8 +193,8 @@ WORDS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
     "fit-holdout-unknown": ((*_FIT, "--holdout", "nowhere"), REFUSAL),
     "fit-holdout-empty": ((*_FIT, "--holdout", ""), REFUSAL),
     "fit-holdout-all": ((*_FIT, "--holdout", "day", "dusk", "night"), REFUSAL),
-    "fit-preset-unknown": (("fit", "PHOTOS", "--out", "model", "--preset", "tiny"), frozenset({USAGE})),
-    "fit-preset-no-value": (("fit", "PHOTOS", "--out", "model", "--preset"), frozenset({USAGE})),
+    "fit-preset-unknown": (("fit", "PHOTOS", "--out", "model", "--preset", "tiny"), USE),
+    "fit-preset-no-value": (("fit", "PHOTOS", "--out", "model", "--preset"), USE),
     "fit-flag-twice": ((*_FIT, "--epochs", "1", "--features.epochs", "none"), NO),
     "fit-device-meta": ((*_FIT[:-1], "meta"), REFUSAL),
     "fit-device-unknown": ((*_FIT[:-1], "toaster"), REFUSAL),
@@ -239,16 +211,16 @@ WORDS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
     "fit-residuals-one-manifold": ((*_FIT, "--projection.answer", "residuals"), REFUSAL),
     "fit-no-starts": ((*_FIT, "--projection.no-encoder-start"), REFUSAL),
     "fit-tensorboard-file": ((*_FIT, "--tensorboard", "IMAGE"), REFUSAL),
-    "predict-nothing": (("predict",), frozenset({USAGE})),
+    "predict-nothing": (("predict",), USE),
     "predict-no-images": (("predict", "MODEL"), NO),
     "predict-empty-image": (("predict", "MODEL", ""), NO),
-    "predict-two-formats": ((*_PREDICT, "--json", "--csv"), frozenset({USAGE})),
+    "predict-two-formats": ((*_PREDICT, "--json", "--csv"), USE),
     "predict-abstain-nan": ((*_PREDICT, "--abstain-above", "nan"), NO),
-    "predict-abstain-text": ((*_PREDICT, "--abstain-above", "much"), frozenset({USAGE})),
-    "predict-abstain-none": ((*_PREDICT, "--abstain-above", "None"), frozenset({USAGE})),
+    "predict-abstain-text": ((*_PREDICT, "--abstain-above", "much"), USE),
+    "predict-abstain-none": ((*_PREDICT, "--abstain-above", "None"), USE),
     "predict-abstain-negative": ((*_PREDICT, "--abstain-above", "-1"), ANY),
     "predict-abstain-unprojected": ((*_PREDICT, "--abstain-above", "1", "--no-projection"), REFUSAL),
-    "predict-preset-unknown": ((*_PREDICT, "--projection-preset", "best"), frozenset({USAGE})),
+    "predict-preset-unknown": ((*_PREDICT, "--projection-preset", "best"), USE),
     "predict-device-meta": ((*_PREDICT[:-1], "meta"), REFUSAL),
     "predict-out-folder": ((*_PREDICT, "--out", "PHOTOS"), REFUSAL),
     "predict-out-here": ((*_PREDICT, "--out", "."), REFUSAL),
@@ -257,14 +229,14 @@ WORDS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
     "predict-out-the-model": ((*_PREDICT, "--out", "MODEL"), REFUSAL),
     "predict-out-below-a-file": ((*_PREDICT, "--out", "IMAGE/answers"), REFUSAL),
     "evaluate-domain-unknown": (("evaluate", "MODEL", "PHOTOS", "--domain", "noon"), REFUSAL),
-    "evaluate-no-data": (("evaluate", "MODEL"), frozenset({USAGE})),
+    "evaluate-no-data": (("evaluate", "MODEL"), USE),
     "evaluate-empty-data": (("evaluate", "MODEL", ""), REFUSAL),
     "evaluate-model-as-data": (("evaluate", "MODEL", "MODEL"), REFUSAL),
     "evaluate-other-classes": (("evaluate", "MODEL", "digits-mini", "--domain", "street"), REFUSAL),
-    "info-two-models": (("info", "MODEL", "MODEL"), frozenset({USAGE})),
-    "info-nothing": (("info",), frozenset({USAGE})),
+    "info-two-models": (("info", "MODEL", "MODEL"), USE),
+    "info-nothing": (("info",), USE),
     "demo-target-unknown": (("demo", "--target", "nowhere", "--out", "demo"), REFUSAL),
-    "demo-seed-text": (("demo", "--seed", "one"), frozenset({USAGE})),
+    "demo-seed-text": (("demo", "--seed", "one"), USE),
     "demo-device-meta": (("demo", "--device", "meta", "--out", "demo"), REFUSAL),
     "methods-unknown": (("methods", "nobody"), REFUSAL),
     "methods-two": (("methods", "vae", "gan"), REFUSAL),
@@ -272,10 +244,10 @@ WORDS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
     "methods-plugin-gone": (("methods", "--plugin", "gone.py"), REFUSAL),
     "methods-plugin-image": (("methods", "--plugin", "IMAGE"), REFUSAL),
     "methods-plugin-folder": (("methods", "--plugin", "PHOTOS"), REFUSAL),
-    "bench-suite-unknown": (("bench", "nothing", "--out", "runs"), frozenset({USAGE})),
-    "bench-fit-flag": ((*PLAN, "--features.epochs", "3"), frozenset({USAGE})),
+    "bench-suite-unknown": (("bench", "nothing", "--out", "runs"), USE),
+    "bench-fit-flag": ((*PLAN, "--features.epochs", "3"), USE),
     "bench-seeds-zero": ((*PLAN[:8], "0"), REFUSAL),
-    "bench-seeds-text": ((*PLAN[:8], "few"), frozenset({USAGE})),
+    "bench-seeds-text": ((*PLAN[:8], "few"), USE),
     "bench-seeds-huge": ((*PLAN[:8], "1" * 30), ANY),
     "bench-first-seed-negative": ((*_BENCH, "--first-seed=-1"), REFUSAL),
     "bench-first-seed-huge": ((*_BENCH, "--first-seed", "1" * 30), ANY),
@@ -314,11 +286,11 @@ WORDS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
     "report-nothing": (("report",), NO),
     "report-empty": (("report", ""), REFUSAL),
     "report-two-no-out": (("report", "RUNS", "RUNS"), REFUSAL),
-    "report-format-unknown": (("report", "RUNS", "--format", "pdf", "--out", "r"), frozenset({USAGE})),
+    "report-format-unknown": (("report", "RUNS", "--format", "pdf", "--out", "r"), USE),
     "report-out-file": (("report", "RUNS", "--format", "csv", "--out", "IMAGE"), REFUSAL),
     "report-out-below-a-file": (("report", "RUNS", "--format", "csv", "--out", "IMAGE/r"), REFUSAL),
-    "data-nothing": (("data",), frozenset({USAGE})),
-    "data-unknown": (("data", "lst"), frozenset({USAGE})),
+    "data-nothing": (("data",), USE),
+    "data-unknown": (("data", "lst"), USE),
     "data-describe-empty": (("data", "describe", ""), REFUSAL),
     "data-describe-unknown": (("data", "describe", "pacss"), REFUSAL),
     "data-verify-nothing": (("data", "verify"), NO),
@@ -342,14 +314,10 @@ WORDS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
 
 def _unknown() -> list[Case]:
     """Settings that there are none of, near misses among them, on every road."""
-    names = ("nothing", "features.epoch", "features.nothing", "Features.epochs", "features", "", ".", "__class__", "a" * 5000)
+    names = ("nothing", "features.epoch", "Features.epochs", "features", "", ".", "__class__", "a" * 5000)
     return [
-        Case("settings", f"unknown-{name[:20]}", road, lambda s, n=name, a=act: _unnamed(a(s, n, 3)), NO)
+        _case(f"unknown-{name[:20]}", road, lambda s, n=name, a=act: a(n, 3), NO)
         for name in names
         for road, act in ROADS.items()
         if not (road == "library-dict" and "." in name)
     ]
-
-
-def _unnamed(act: Command | Call) -> Command | Call:
-    return act if isinstance(act, Call) else Command(act.words)

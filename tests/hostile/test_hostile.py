@@ -18,9 +18,7 @@ CASES = with_installed([case for family in FAMILIES for case in family.cases()])
 
 @pytest.mark.hostile
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_it_gets_an_answer_or_a_sentence(
-    case: Case, scene: Scene, record_property: pytest.FixtureRequest
-) -> None:
+def test_it_gets_an_answer_or_a_sentence(case: Case, scene: Scene, record_property: pytest.FixtureRequest) -> None:
     record_property("family", case.family)
     record_property("verdict", run(case, scene))
 

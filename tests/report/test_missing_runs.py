@@ -73,7 +73,10 @@ def test_a_plan_without_any_record_is_no_wrong_folder(folder: Path) -> None:
         read_runs(folder)
 
 
-def test_a_plan_that_is_none_is_told(folder: Path) -> None:
-    (folder / "plan.json").write_text("[]")
+@pytest.mark.parametrize(
+    "text", ["[]", "3", '{"runs": 3}', '{"runs": [3]}', '{"runs": [{"run": []}]}', "[" * 100_000, "9" * 5000, "\xff"]
+)
+def test_a_plan_that_is_none_is_told(folder: Path, text: str) -> None:
+    (folder / "plan.json").write_text(text, encoding="latin-1")
     with pytest.raises(DataError, match=r"plan\.json is not a plan that homefold bench wrote"):
         read_runs(folder)

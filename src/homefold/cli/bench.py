@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,9 +13,8 @@ import tyro
 
 from homefold.cli.bench_board import BenchBoard, show_seconds
 from homefold.cli.ending import when_stopped
-from homefold.cli.output import fact_table, note, print_json, result_console, result_table, show_share
+from homefold.cli.output import fact_table, note, print_json, result_console, result_table, show_share, typed
 from homefold.cli.parsing import DebugFlag, DeviceFlag, JsonFlag, Names, PluginFlag, Switch, flatten, parse
-from homefold.data.names import written
 from homefold.errors import ConfigError
 from homefold.fit_flags import as_settings, setting_of
 from homefold.runtime.progress import RichReporter
@@ -140,7 +138,9 @@ def run(arguments: Sequence[str]) -> int:
     from homefold.evaluation.bench import run_bench  # imports torch, which --help does not need
     from homefold.evaluation.planning import Planner, make_plan
 
-    options = command.options(written(shlex.join(["homefold", "bench", *map(str, arguments)])))
+    options = command.options(typed("homefold", "bench", *arguments))
+    if not command.plan:
+        _require_place(options)
     with _advice_by_settings():
         planner = Planner(options, reporter=RichReporter())
         plan = make_plan(planner)
@@ -156,6 +156,15 @@ def run(arguments: Sequence[str]) -> int:
     else:
         _print_table(command, records)
     return 1 if any(record.status == "failed" for record in records) else 0
+
+
+def _require_place(options: BenchOptions) -> None:
+    """Refuse before images are decoded what could not run, or not be written."""
+    from homefold.runtime.device import resolve_device
+
+    resolve_device(options.device)
+    if options.out.exists() and not options.out.is_dir():
+        raise ConfigError(f"{options.out} is a file; give --out a folder.")
 
 
 def _advice(out: Path) -> str:

@@ -65,8 +65,16 @@ def explain(error: Exception) -> str | None:
         return str(error)
     if isinstance(error, OSError):
         return _explain_os_error(error)
-    if (lacking := _lacking_memory(error)) is not None:
-        return lacking
+    return _lacking_memory(error) or _unusable_path(error)
+
+
+def _unusable_path(error: Exception) -> str | None:
+    """The sentence for a path that leads nowhere, which Python reports without a class of its own."""
+    text = str(error)
+    if isinstance(error, RuntimeError) and text.startswith("Could not determine home directory"):
+        return "a path begins with ~ and the name of nobody who has a home folder here; write it out."
+    if isinstance(error, RuntimeError) and text.startswith("Symlink loop from"):
+        return f"{text.removeprefix('Symlink loop from ')} is a link that leads back to itself."
     return None
 
 

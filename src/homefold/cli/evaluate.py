@@ -21,6 +21,7 @@ from homefold.errors import DataError
 from homefold.model import Homefold
 from homefold.projection import ProjectionConfig
 from homefold.runtime.progress import ProgressReporter, RichReporter
+from homefold.stages.predictions import rows_named
 
 __all__ = ["DomainResult", "EvaluateOptions", "measure", "run"]
 
@@ -159,8 +160,9 @@ def measure(
             plain = features
             if model.config.style.blocks:
                 plain = torch.from_numpy(model.searched_features(images, projection=projection, styled=False))
-            without[part] = model.feature_model.predict(plain, projected=False).indices
-            projected[part] = model.feature_model.predict(features, config=projection).indices
+            with rows_named(dataset.paths[part]):
+                without[part] = model.feature_model.predict(plain, projected=False).indices
+                projected[part] = model.feature_model.predict(features, config=projection).indices
             bar.advance(len(images))
     right_without, right_projected = without == truth, projected == truth
     return DomainResult(

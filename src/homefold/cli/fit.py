@@ -201,6 +201,8 @@ def _writing_to(path: Path, advise: Callable[[], str]) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
+        if error.filename is not None and not Path(error.filename).absolute().is_relative_to(path.absolute().parent):
+            raise
         reason = error.strerror or str(error)
         raise ModelFileError(
             f"{path} could not be written ({reason}); what was there before is unchanged. Put that right. {advise()}"
@@ -216,6 +218,10 @@ def _tensorboard_writer(folder: Path, epochs: int) -> Callable[[dict[str, float]
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise ConfigError("--tensorboard needs the tensorboard package: pip install 'homefold[tensorboard]'.") from None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--tensorboard {folder} cannot be made a folder ({error.strerror}).") from None
     writers: list[SummaryWriter] = []
 
     def write(figures: dict[str, float]) -> None:

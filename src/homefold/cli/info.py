@@ -12,6 +12,12 @@ import tyro
 
 from homefold.cli.output import fact_table, print_json, result_console, show_bytes, show_share
 from homefold.cli.parsing import DebugFlag, JsonFlag, parse
+from homefold.config import config_from_dict, config_to_dict
+from homefold.manifold import ManifoldConfig
+from homefold.model import CUSTOM, Homefold
+from homefold.projection import ProjectionConfig
+from homefold.stages.description import describe_images
+from homefold.store.files import plain_json
 from homefold.store.model_card import how_images_are_seen, how_it_was_trained
 from homefold.store.model_folder import read_model_folder
 
@@ -46,8 +52,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def describe_model(path: Path) -> dict[str, Any]:
-    """Plain values on the model in `path`; every file is checked against its checksum on the way."""
-    tensors, description = read_model_folder(path)
+    """Plain values on the model in `path`, once it is certain that it can be loaded."""
+    tensors, content = read_model_folder(path)
+    facts = _image_facts(content, path) if content["kind"] == "images" else _feature_facts(content, path)
     home = tensors["home"]
     parameters = {
         "features": _trained(tensors.get("features", {})),
@@ -56,10 +63,27 @@ def describe_model(path: Path) -> dict[str, Any]:
     }
     return {
         "model": str(path),
-        **description,
+        **facts,
         "parameters": {**parameters, "total": sum(parameters.values())},
         "size_bytes": size_on_disk(path),
     }
+
+
+def _image_facts(content: dict[str, Any], path: Path) -> dict[str, Any]:
+    config = describe_images(content, path).config
+    # Without a network of the user's own there is nothing to load its tensors into.
+    if config.features.backbone != CUSTOM:
+        Homefold.load(path, device="cpu")
+    return {**content, "config": plain_json(config_to_dict(config))}
+
+
+def _feature_facts(content: dict[str, Any], path: Path) -> dict[str, Any]:
+    from homefold.projector import ManifoldProjector  # scikit-learn takes a second to import
+
+    ManifoldProjector.load(path, device="cpu")
+    kinds = {"manifold": ManifoldConfig, "projection": ProjectionConfig}
+    config = {part: config_to_dict(config_from_dict(kind, content["config"][part])) for part, kind in kinds.items()}
+    return {**content, "config": {**content["config"], **plain_json(config)}}
 
 
 def size_on_disk(folder: Path) -> int:

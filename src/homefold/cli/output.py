@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 from rich import box
 from rich.console import Console
 from rich.table import Table
+
+from homefold.runtime.text import as_text
 
 __all__ = [
     "fact_table",
@@ -21,6 +24,7 @@ __all__ = [
     "result_table",
     "show_bytes",
     "show_share",
+    "typed",
 ]
 
 _WIDTH_OF_A_PIPE = 200
@@ -55,6 +59,15 @@ def _plain(value: Any) -> Any:
 def print_json(value: Any) -> None:
     """One object on standard output."""
     print(json_line(value))
+
+
+def typed(*words: object) -> str:
+    """A command line as it was typed; bytes of it that are no text are shown escaped, as records keep text alone.
+
+    >>> typed("homefold", "report", "my runs")
+    "homefold report 'my runs'"
+    """
+    return as_text(shlex.join(map(str, words)))
 
 
 def note(text: str) -> None:

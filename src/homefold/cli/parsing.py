@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import typing
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, TypeVar
@@ -99,7 +101,19 @@ def parse(options: type[T], command: str, arguments: Sequence[str], default: T |
         default: values to take where a flag is not given; the dataclass's own by default.
     """
     missing = tyro.MISSING_NONPROP if default is None else default
-    return tyro.cli(options, prog=f"homefold {command}", args=list(arguments), default=missing, registry=_registry)
+    parsed = tyro.cli(options, prog=f"homefold {command}", args=list(arguments), default=missing, registry=_registry)
+    _refuse_empty(command, arguments)
+    return parsed
+
+
+def _refuse_empty(command: str, arguments: Sequence[str]) -> None:
+    """An empty word would mean the current folder, or nothing at all: most often it is a variable that was not set."""
+    for before, word in pairwise(["", *arguments]):
+        flag, equals, value = word.partition("=")
+        if word == "" or (word.startswith("--") and equals and not value):
+            after = f" after {before}" if word == "" and before else f" for {flag}" if word else ""
+            print(f"error: homefold {command} got an empty value{after}; is a variable not set?", file=sys.stderr)
+            raise SystemExit(2)
 
 
 def flatten(names: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from homefold.errors import ConfigError, DataError
 from homefold.model import Homefold
 from homefold.projection import ProjectionConfig, chosen_engine
 from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter
-from homefold.stages.predictions import Prediction
+from homefold.stages.predictions import Prediction, require_threshold, rows_named
 from homefold.store.files import write_atomically
 
 __all__ = ["PredictOptions", "run"]
@@ -60,7 +60,7 @@ class PredictOptions:
     overwrite: Switch = False
     """Replace FILE if it exists."""
     abstain_above: Annotated[OptionalFloat, tyro.conf.arg(metavar="SCORE")] = None
-    """Mark images with a higher off-manifold score as abstained."""
+    """Mark images with a higher off-manifold score as abstained; from 0, and inf marks none."""
     skip_bad: SkipBadFlag = False
     device: DeviceFlag = "auto"
     debug: DebugFlag = False
@@ -77,6 +77,8 @@ def run(arguments: Sequence[str]) -> int:
     options = parse(PredictOptions, "predict", arguments)
     if options.abstain_above is not None and options.no_projection:
         raise ConfigError("--abstain-above needs the off-manifold score, which --no-projection does not give.")
+    if options.abstain_above is not None:
+        require_threshold(options.abstain_above)
     # Meanwhile; but what is wrong with the model is told first.
     with ThreadPoolExecutor(max_workers=1) as beside:
         found = beside.submit(_find_images, options.images)
@@ -160,7 +162,7 @@ def _predict_all(
         chunks = [paths[start : start + _IMAGES_AT_ONCE] for start in range(0, len(paths), _IMAGES_AT_ONCE)]
         # An accelerator computes while the processor decodes the next chunk and writes the answers for the last.
         ahead = _works_ahead(model)
-        decoded = one_ahead(lambda chunk: _decode(chunk, model), chunks, enabled=ahead)
+        decoded = one_ahead(lambda chunk: (chunk, *_decode(chunk, model)), chunks, enabled=ahead)
         answered = one_ahead(lambda chunk: _answer(model, *chunk, options, projection), decoded, enabled=ahead)
         for chunk, (answers, failures) in zip(chunks, answered, strict=True):
             for position, path in enumerate(chunk):
@@ -182,6 +184,7 @@ def _works_ahead(model: Homefold) -> bool:
 
 def _answer(
     model: Homefold,
+    paths: Sequence[Path],
     images: np.ndarray,
     failures: dict[int, BadImageError],
     options: PredictOptions,
@@ -193,9 +196,12 @@ def _answer(
     good = images[: len(compact(images, failures))]
     if not len(good):
         return iter(()), failures
-    predictions = model.predict(good, projected=not options.no_projection, projection=projection)
-    threshold = np.inf if options.abstain_above is None else options.abstain_above
-    return zip(predictions, predictions.abstained(threshold).tolist(), strict=True), failures
+    with rows_named([str(path) for position, path in enumerate(paths) if position not in failures]):
+        predictions = model.predict(good, projected=not options.no_projection, projection=projection)
+    abstained = [False] * len(predictions)
+    if options.abstain_above is not None:
+        abstained = predictions.abstained(options.abstain_above).tolist()
+    return zip(predictions, abstained, strict=True), failures
 
 
 def _decode(paths: Sequence[Path], model: Homefold) -> tuple[np.ndarray, dict[int, BadImageError]]:

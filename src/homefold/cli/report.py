@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from homefold.cli.output import note, print_json, result_console, result_table
+from homefold.cli.output import note, print_json, result_console, result_table, typed
 from homefold.cli.parsing import DebugFlag, JsonFlag, OptionalPath, parse
 from homefold.errors import ConfigError
 
@@ -50,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
     folder = read_runs(*options.runs)
     out = options.out or _default_out(options.runs[0])
     formats = FORMATS if options.format == "all" else (options.format,)
-    command = shlex.join(["homefold", "report", *map(str, arguments)])
+    command = typed("homefold", "report", *arguments)
     figures = bool({"md", "html"} & set(formats))
     report = build_report(folder, figures=figures, command=command, reporter=RichReporter())
     files = write_report(report, out, formats)

@@ -19,7 +19,6 @@ __all__ = ["LARGEST_COUNT", "LARGEST_INTEGER", "checked_value", "hints_of", "req
 LARGEST_INTEGER = 2**63 - 1
 LARGEST_COUNT = 2**31 - 1
 _LARGEST_FLOAT = 3.4028234663852886e38  # of float32: what is larger is infinite where it is used
-_MOST_ITEMS = 1000
 
 _hints: dict[type[Any], Mapping[str, Any]] = {}
 
@@ -87,7 +86,7 @@ def checked_value(hint: Any, value: Any, name: str, *, most: int = LARGEST_INTEG
     raise ConfigError(f"{name} must be {_WORDS.get(hint) or _article(hint)}; got {shown(value)}.")
 
 
-_WORDS = {bool: "true or false", str: "text"}
+_WORDS = {bool: "true or false", str: "text", dict: "an object", list: "a list"}
 
 
 def _article(hint: type[Any]) -> str:
@@ -121,7 +120,4 @@ def _choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
 def _items(value: Any, name: str) -> list[Any]:
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise ConfigError(f"{name} must be a list; got {shown(value)}.")
-    items = list(value)
-    if len(items) > _MOST_ITEMS:
-        raise ConfigError(f"{name} must be a list of at most {_MOST_ITEMS} values; got {len(items)}.")
-    return items
+    return list(value)

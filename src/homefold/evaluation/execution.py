@@ -26,6 +26,7 @@ from homefold.methods import Answers, ImageSet, TrainedMethod, TrainingTask, cod
 from homefold.runtime.device import resolve_device
 from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.runtime.provenance import code_commit, hardware, versions
+from homefold.runtime.text import as_text
 from homefold.store.files import plain_json
 from homefold.store.stage_store import StageStore
 
@@ -219,7 +220,7 @@ def _common_facts(planner: Planner, run: Run) -> dict[str, Any]:
 def _blank_record(planner: Planner, run: Run, config: HomefoldConfig, device: torch.device) -> RunRecord:
     options = planner.options
     return RunRecord(
-        dataset=planner.data(run.config).dataset.name,
+        dataset=as_text(planner.data(run.config).dataset.name),
         target=run.target.name,
         method=run.method_name,
         accuracy=None,

@@ -9,6 +9,9 @@ from homefold.errors import ConfigError
 
 __all__ = ["BenchOptions"]
 
+_MOST_SEEDS = 10_000
+_LAST_SEED = 2**62
+
 
 @dataclass(frozen=True)
 class BenchOptions:
@@ -65,6 +68,9 @@ class BenchOptions:
         for name in ("first_seed", "images_per_class"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
+        for name, most in (("seeds", _MOST_SEEDS), ("first_seed", _LAST_SEED)):
+            if getattr(self, name) > most:
+                raise ConfigError(f"{name} must be at most {most}; got {getattr(self, name)}.")
 
     @property
     def changes(self) -> str:

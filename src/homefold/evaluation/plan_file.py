@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from homefold.errors import DataError
+from homefold.errors import DataError, ModelFileError
 from homefold.evaluation.record_lines import misfit
-from homefold.store.files import plain_json, write_json
+from homefold.runtime.text import as_text
+from homefold.store.files import plain_json, read_json, write_json
 from homefold.store.locking import locked
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def planned_run(planner: Planner, run: Run) -> dict[str, Any]:
     values: dict[str, Any] = {
         "run": run.id,
         "suite": planner.suite.name,
-        "dataset": planner.data(run.config).dataset.name,
+        "dataset": as_text(planner.data(run.config).dataset.name),
         "target": run.target.name,
         "method": run.method_name,
         "seed": run.seed,
@@ -54,15 +54,15 @@ def planned_run(planner: Planner, run: Run) -> dict[str, Any]:
 def read_plan(out: Path | str) -> list[dict[str, Any]]:
     """Every run that was asked for in this folder, in the order in which it was; none where there is no plan."""
     path = plan_path(out)
+    if not path.exists():
+        return []
     try:
-        runs = json.loads(path.read_bytes())["runs"]
+        runs = read_json(path)["runs"]
         if not all(isinstance(run, dict) and isinstance(run.get("run"), str) for run in runs):
             raise ValueError("a run has no id")
         if wrong := next(filter(None, map(misfit, runs)), ""):
             raise ValueError(wrong)
-    except FileNotFoundError:
-        return []
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ModelFileError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path} is not a plan that homefold bench wrote ({error}); remove or repair it.") from None
     return list(runs)
 

@@ -7,7 +7,11 @@ from typing import Any
 import torch
 from torch import nn
 
-__all__ = ["FinishedRuns", "WeightAverage", "average_is_due"]
+from homefold.config.choices import LARGEST_COUNT
+from homefold.errors import shown
+from homefold.runtime.module_state import require_same
+
+__all__ = ["FinishedRuns", "WeightAverage", "average_is_due", "saved_history"]
 
 
 def average_is_due(step: int, steps: int, start: float, every: int) -> bool:
@@ -28,6 +32,11 @@ def average_is_due(step: int, steps: int, start: float, every: int) -> bool:
         return False
     none_fits = not steps // every * every > start * steps
     return step == steps if none_fits else step % every == 0
+
+
+def saved_history(entries: Any) -> list[dict[str, float]]:
+    """The figures of each epoch, as a checkpoint keeps them."""
+    return [{str(name): float(value) for name, value in entry.items()} for entry in entries]
 
 
 class WeightAverage:
@@ -56,11 +65,14 @@ class WeightAverage:
         """What a checkpoint must keep."""
         return {"count": self.count, "mean": dict(self.mean)}
 
-    def load_state_dict(self, state: dict[str, object]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a checkpoint, on the module's device."""
         own = self.module.state_dict()
-        mean: dict[str, torch.Tensor] = state["mean"]  # type: ignore[assignment]
-        self.count = int(state["count"])  # type: ignore[call-overload]
+        count, mean = state["count"], state["mean"]
+        if type(count) is not int or not 0 <= count <= LARGEST_COUNT or bool(count) != bool(mean):
+            raise ValueError(f"a mean over {shown(count)} states")
+        require_same(own if mean else {}, mean, "the mean of weights")
+        self.count = count
         self.mean = {name: value.to(own[name].device) for name, value in mean.items()}
 
 
@@ -110,4 +122,4 @@ class FinishedRuns:
         """Go on from a checkpoint."""
         self._net.load_state_dict(state["net"])
         self._objective.load_state_dict(state["objective"])
-        self.history, self.values = list(state["history"]), list(state["values"])
+        self.history, self.values = saved_history(state["history"]), [float(value) for value in state["values"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -10,10 +11,20 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
-from homefold.errors import ConfigError, ModelFileError
+from homefold.errors import ConfigError, ModelFileError, shown
 from homefold.features.residual import RESIDUAL_NETWORKS, build_resnet
 
-__all__ = ["DigitsNet", "WideResNet", "build_backbone", "find_weights", "list_backbones", "output_dim"]
+__all__ = [
+    "DigitsNet",
+    "WideResNet",
+    "build_backbone",
+    "find_weights",
+    "list_backbones",
+    "output_dim",
+    "output_for_one_image",
+]
+
+_LARGE_PX = 512
 
 
 class DigitsNet(nn.Sequential):
@@ -142,7 +153,7 @@ def build_backbone(name: str, weights: str = "none") -> nn.Module:
             return model
     else:
         raise ConfigError(
-            f"there is no backbone {name!r}; choose one of {', '.join(list_backbones())}, or timm:<name>."
+            f"there is no backbone {shown(name)}; choose one of {', '.join(list_backbones())}, or timm:<name>."
         )
     path = find_weights(name, weights)
     _load_weights(model, _torchvision_state(name) if path is None else _read_weights(path), name, str(path or weights))
@@ -227,7 +238,7 @@ def _timm_backbone(name: str, weights: str) -> nn.Module:
         raise ConfigError(f"timm:{name} needs the timm package: pip install 'homefold[timm]'.") from None
     if not timm.is_model(name):
         near = timm.list_models(f"*{name.split('_')[0]}*")[:5]
-        raise ConfigError(f"timm has no model {name!r}; close names: {', '.join(near) or 'none'}.")
+        raise ConfigError(f"timm has no model {shown(name)}; close names: {', '.join(near) or 'none'}.")
     if weights == "auto":
         raise ConfigError(
             f"timm:{name} may start from published weights: choose --weights timm to download them, --weights FILE, or "
@@ -243,22 +254,42 @@ def _timm_backbone(name: str, weights: str) -> nn.Module:
 
 def output_dim(backbone: nn.Module, image_size: tuple[int, int]) -> int:
     """How many features `backbone` gives for images of `(height, width)`, found by asking it."""
-    was_training = backbone.training
-    backbone.eval()
     try:
-        with torch.no_grad():
-            parameter = next(backbone.parameters(), torch.zeros(()))
-            features = backbone(torch.zeros(1, 3, *image_size, device=parameter.device, dtype=parameter.dtype))
+        features = output_for_one_image(backbone, image_size)
     except RuntimeError as error:
         raise ConfigError(
             f"the backbone cannot take images of {image_size[0]}×{image_size[1]} pixels ({error}); choose another "
             f"--image-size."
         ) from None
-    finally:
-        backbone.train(was_training)
     if features.ndim != 2 or features.shape[1] == 0:
         raise ConfigError(
             f"a backbone must turn (n, 3, h, w) images into (n, d) features; for {image_size[0]}×{image_size[1]} "
             f"pixels it gave shape {tuple(features.shape)}."
         )
     return int(features.shape[1])
+
+
+@torch.no_grad()
+def output_for_one_image(backbone: nn.Module, image_size: tuple[int, int]) -> torch.Tensor:
+    """What `backbone` gives for one image, for its shape; the network is left as it was.
+
+    A large image takes gigabytes on its way, so that only the outline of the network is asked, where that can answer.
+    """
+    if max(image_size) > _LARGE_PX:
+        try:
+            outline = copy.deepcopy(backbone).to("meta").eval()
+            return _forward(outline, image_size)
+        except RuntimeError:  # a network of the user's own may look at values on its way
+            pass
+    was_training = backbone.training
+    backbone.eval()
+    try:
+        return _forward(backbone, image_size)
+    finally:
+        backbone.train(was_training)
+
+
+def _forward(network: nn.Module, image_size: tuple[int, int]) -> torch.Tensor:
+    parameter = next(network.parameters(), torch.zeros(()))
+    output: torch.Tensor = network(torch.zeros(1, 3, *image_size, device=parameter.device, dtype=parameter.dtype))
+    return output

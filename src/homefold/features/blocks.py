@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from homefold.errors import ConfigError
-from homefold.features.backbones import DigitsNet, WideResNet
+from homefold.errors import ConfigError, cut
+from homefold.features.backbones import DigitsNet, WideResNet, output_for_one_image
 
-__all__ = ["Block", "backbone_blocks", "early_blocks", "inner_blocks", "last_modules"]
+__all__ = ["Block", "backbone_blocks", "block_outputs", "early_blocks", "inner_blocks", "last_modules"]
 
 _COARSEST = 16
 
@@ -61,8 +61,8 @@ def last_modules(backbone: nn.Module, names: Sequence[str], setting: str) -> lis
     unknown = [name for name in names if name not in blocks]
     if unknown:
         raise ConfigError(
-            f"{setting} names {', '.join(unknown)}, which a {type(backbone).__name__} does not have; its blocks are "
-            f"{', '.join(blocks)}."
+            f"{setting} names {cut(', '.join(unknown))}, which a {type(backbone).__name__} does not have; its blocks "
+            f"are {', '.join(blocks)}."
         )
     return [blocks[name].modules[-1] for name in names]
 
@@ -72,12 +72,11 @@ def inner_blocks(blocks: Sequence[Block]) -> tuple[str, ...]:
     return tuple(block.name for block in blocks if block.name != "stem")[:2]
 
 
-@torch.no_grad()
 def early_blocks(backbone: nn.Module, size: tuple[int, int]) -> tuple[str, ...]:
     """Those of the first two blocks after the stem that give fine maps: of a sixteenth of an image's side or more.
 
-    One image is sent through the network to see. A vision transformer's blocks give no such maps, and where a network
-    comes in few large parts, the map after one of them says what is in an image rather than how it looks.
+    A vision transformer's blocks give no such maps, and where a network comes in few large parts, the map after one of
+    them says what is in an image rather than how it looks.
 
     Args:
         backbone: any network; left as it was.
@@ -87,24 +86,38 @@ def early_blocks(backbone: nn.Module, size: tuple[int, int]) -> tuple[str, ...]:
     ('block1', 'block2')
     """
     names = inner_blocks(backbone_blocks(backbone))
-    fine: set[str] = set()
+    outputs = block_outputs(backbone, names, size, "the search for early blocks")
+    return tuple(
+        name
+        for name, output in outputs.items()
+        if isinstance(output, torch.Tensor) and output.ndim == 4 and _is_fine(output.shape[2:], size)
+    )
+
+
+def block_outputs(backbone: nn.Module, names: Sequence[str], size: tuple[int, int], setting: str) -> dict[str, object]:
+    """What some blocks give for one image, by their names; it is sent through the network to see.
+
+    Args:
+        backbone: any network; left as it was.
+        names: of its blocks; one through which the image does not pass is left out.
+        size: height and width of the image.
+        setting: what asks, as for `last_modules`.
+    """
+    found: dict[str, object] = {}
 
     def look(name: str, output: object) -> None:
-        if isinstance(output, torch.Tensor) and output.ndim == 4 and _is_fine(output.shape[2:], size):
-            fine.add(name)
+        found[name] = output
 
     handles = [
         module.register_forward_hook(lambda _module, _inputs, output, name=name: look(name, output))
-        for name, module in zip(names, last_modules(backbone, names, "the search for early blocks"), strict=True)
+        for name, module in zip(names, last_modules(backbone, names, setting), strict=True)
     ]
-    before, place = backbone.training, next(backbone.parameters(), torch.empty(0)).device
     try:
-        backbone.eval()(torch.zeros((1, 3, *size), device=place))
+        output_for_one_image(backbone, size)
     finally:
-        backbone.train(before)
         for handle in handles:
             handle.remove()
-    return tuple(name for name in names if name in fine)
+    return {name: found[name] for name in names if name in found}
 
 
 def _is_fine(shape: Sequence[int], size: tuple[int, int]) -> bool:

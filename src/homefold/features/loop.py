@@ -17,8 +17,8 @@ from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from homefold.data.dataset import DomainDataset
-from homefold.errors import ConfigError, TrainingDivergedError
-from homefold.features.averaging import WeightAverage, average_is_due
+from homefold.errors import ConfigError, ModelFileError, TrainingDivergedError, cut, shown
+from homefold.features.averaging import WeightAverage, average_is_due, saved_history
 from homefold.features.batches import FeatureStore, ImageStore
 from homefold.features.collapse import FeatureSpread, feature_spread, metric_advice, require_spread
 from homefold.features.config import FeatureConfig
@@ -26,6 +26,7 @@ from homefold.features.gradient_step import GradientStep, require_even_parts, wo
 from homefold.features.sampling import epoch_batches
 from homefold.features.schedule import learning_rate_factor
 from homefold.runtime.device import autocast, resolve_precision
+from homefold.runtime.module_state import load_exactly, require_same
 from homefold.runtime.processes import add_up, current_processes, from_first
 from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.runtime.seeding import generator, isolated_seed
@@ -229,19 +230,37 @@ class TrainingRun(ABC):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from what `state` returned."""
-        self.net.load_state_dict(state["net"])
-        self.objective.load_state_dict(state["objective"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        load_exactly(self.net, state["net"], "the network")
+        load_exactly(self.objective, state["objective"], "the objective")
+        self._restore_optimizer(state["optimizer"])
+        self.scaler.load_state_dict(state["scaler"])
+        self.average.load_state_dict(state["average"])
+        self.epoch, self.best_epoch = self._epoch(state["epoch"]), self._epoch(state["best_epoch"])
+        self.best_value = float(state["best_value"])
+        self.best_net = self._selected(self.net, state["best_net"], "the selected network")
+        self.best_objective = self._selected(self.objective, state["best_objective"], "the selected objective")
+        self.history = saved_history(state["history"])
+
+    def _restore_optimizer(self, state: dict[str, Any]) -> None:
+        """Take over the momentum; rates and the like follow from the settings."""
+        settings = [dict(group) for group in self.optimizer.param_groups]
+        self.optimizer.load_state_dict(state)
+        for group, own in zip(self.optimizer.param_groups, settings, strict=True):
+            group.update(own)
         for parameter, kept in self.optimizer.state.items():
             # Files keep values, not memory formats, and a fused step wants momentum laid out as its parameter is.
             if (momentum := kept.get("momentum_buffer")) is not None:
+                require_same({"momentum": parameter}, {"momentum": momentum}, "the optimiser")
                 kept["momentum_buffer"] = torch.empty_like(parameter).copy_(momentum)
-        self.scaler.load_state_dict(state["scaler"])
-        self.average.load_state_dict(state["average"])
-        self.epoch, self.best_epoch, self.best_value = state["epoch"], state["best_epoch"], state["best_value"]
-        self.best_net = {key: value.to(self.device) for key, value in state["best_net"].items()}
-        self.best_objective = {key: value.to(self.device) for key, value in state["best_objective"].items()}
-        self.history = list(state["history"])
+
+    def _epoch(self, value: Any) -> int:
+        if type(value) is not int or not 0 <= value <= self.config.epochs:
+            raise ValueError(f"epoch {shown(value)} of {self.config.epochs}")
+        return value
+
+    def _selected(self, module: nn.Module, tensors: Any, what: str) -> dict[str, torch.Tensor]:
+        require_same(module.state_dict(), tensors, what)
+        return {name: value.to(self.device) for name, value in tensors.items()}
 
     def train_epoch(self, checkpoint: Path | None) -> dict[str, float]:
         """One pass over the training images, its validation, and the selection."""
@@ -442,6 +461,23 @@ class TrainingRun(ABC):
         return self.labels[self.held_out_indices][:_LARGEST_VALIDATION_BATCH]
 
 
+def go_on_from(checkpoint: Path, restore: Callable[[dict[str, Any]], None]) -> None:
+    """Give `restore` what a checkpoint holds; a `ModelFileError` where it does not fit this training.
+
+    Args:
+        checkpoint: the file.
+        restore: takes over its state; it may fail in any way that a state of another form can make it fail.
+    """
+    state = read_state(checkpoint)
+    try:
+        restore(state)
+    except ConfigError:
+        raise
+    except (ModelFileError, KeyError, TypeError, ValueError, AttributeError, RuntimeError, IndexError) as error:
+        reason = str(error).rstrip(".") if isinstance(error, ModelFileError) else cut(repr(error))
+        raise ModelFileError(f"{checkpoint} does not fit this training ({reason}); delete it to start anew.") from None
+
+
 def complete_run(
     run: TrainingRun,
     *,
@@ -461,7 +497,7 @@ def complete_run(
     """
     config = run.config
     if checkpoint is not None and checkpoint.exists():
-        run.restore(read_state(checkpoint))
+        go_on_from(checkpoint, run.restore)
     elif checkpoint is not None and isinstance(run.store, FeatureStore) and run.processes.is_first:
         # Its features took a pass of all images through the backbone.
         write_state(checkpoint, run.state())

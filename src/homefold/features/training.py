@@ -21,7 +21,7 @@ from homefold.features.batches import FeatureStore
 from homefold.features.collapse import FeatureSpread
 from homefold.features.config import FeatureConfig
 from homefold.features.extraction import extract_features
-from homefold.features.loop import Batch, TrainingRun, complete_run
+from homefold.features.loop import Batch, TrainingRun, complete_run, go_on_from
 from homefold.features.loss import pairwise_metric_loss_bound
 from homefold.features.network import FeatureNet
 from homefold.features.objective import Objective
@@ -129,7 +129,7 @@ def train_features(
             return TrainedFeatures(net, objective, run.finish())
         finished = FinishedRuns(learning, objective)
         if checkpoint is not None and checkpoint.exists():
-            finished.load_state_dict(_finished_in(read_state(checkpoint), config))
+            go_on_from(checkpoint, lambda state: finished.load_state_dict(_finished_in(state, config)))
         start, objective_start = _copy_of(learning), _copy_of(objective)
         while True:
             learning.load_state_dict(start)

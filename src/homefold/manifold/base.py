@@ -36,6 +36,7 @@ __all__ = [
 ManifoldKind = Literal["vae", "conv-vae", "gan", "nearest"]
 
 SLOPE = 0.2
+_MOST_LAYERS = 100
 
 _DEFAULT_EPOCHS = {"vae": 100, "conv-vae": 100, "gan": 150, "nearest": 0}
 _DEFAULT_LEARNING_RATE = {"vae": 4e-3, "conv-vae": 1e-2, "gan": 1e-3, "nearest": 1e-3}
@@ -82,8 +83,10 @@ class ManifoldConfig:
         for name in ("latent_dim", "batch_size", "bank_size"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
-        if not self.hidden or min(self.hidden) < 1:
-            raise ConfigError(f"hidden must name at least one layer of width 1 or more; got {self.hidden}.")
+        if not 1 <= len(self.hidden) <= _MOST_LAYERS or min(self.hidden) < 1:
+            raise ConfigError(
+                f"hidden must name 1 to {_MOST_LAYERS} layers of width 1 or more; got {shown(self.hidden)}."
+            )
         if self.epochs is not None and self.epochs < 1:
             raise ConfigError(f"epochs must be at least 1; got {self.epochs}.")
         if self.learning_rate is not None and not self.learning_rate > 0:
@@ -164,11 +167,18 @@ class ManifoldReport:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> ManifoldReport:
         """The report that `as_dict` wrote; names it does not know are left out."""
+        if not isinstance(values, Mapping):
+            raise ModelFileError(f"the manifold's report must be an object of figures; got {shown(values)}.")
         known = {field.name: field for field in fields(cls)}
         missing = [name for name, field in known.items() if field.default is MISSING and name not in values]
         if missing:
             raise ModelFileError(f"the manifold's report lacks {', '.join(missing)}; the file was edited or truncated.")
-        return cls(**{name: value for name, value in values.items() if name in known})
+        report = cls(**{name: value for name, value in values.items() if name in known})
+        try:
+            require_types(report)
+        except ConfigError as error:
+            raise ModelFileError(f"the manifold's report is odd: {error}") from None
+        return report
 
 
 class Manifold(nn.Module, ABC):
@@ -224,6 +234,12 @@ class Manifold(nn.Module, ABC):
         if self.report.collapsed:
             raise ManifoldCollapsedError(self.report.reason)
 
+    def require_bank(self) -> None:
+        """Refuse a manifold that was loaded without known points, or with other latents than features of them."""
+        latents, features = len(self.bank_latents), len(self.bank_features)
+        if latents != features or not features:
+            raise ModelFileError(f"the manifold has {features} known features and {latents} latents of them.")
+
     def freeze(self) -> None:
         """Evaluation mode, and no gradients for the weights: only latents are searched over."""
         self.requires_grad_(False)
@@ -233,7 +249,7 @@ class Manifold(nn.Module, ABC):
         """Take the number of rows of the banks from the state, so that a model of any bank size loads."""
         for name in [name for name in self._buffers if name.startswith("bank_")]:
             old, new = self._buffers[name], state_dict.get(prefix + name)
-            if old is not None and new is not None and old.shape[1:] == new.shape[1:]:
+            if old is not None and new is not None and (old.ndim, old.shape[1:]) == (new.ndim, new.shape[1:]):
                 self._buffers[name] = old.new_empty(new.shape)
         super()._load_from_state_dict(state_dict, prefix, *args)
 

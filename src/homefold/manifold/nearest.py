@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from homefold.errors import DataError
+from homefold.errors import DataError, ModelFileError
 from homefold.manifold.base import (
     Manifold,
     ManifoldReport,
@@ -69,6 +69,13 @@ class NearestNeighbour(Manifold):
         super().__init__(feature_dim, 1, bank_size)
         # no labels is an empty buffer rather than a missing one, so that every state has the same names
         self.register_buffer("bank_labels", torch.zeros(0, dtype=torch.long))
+
+    def require_bank(self) -> None:
+        super().require_bank()
+        if len(self.bank_labels) not in (0, len(self.bank_features)):
+            raise ModelFileError(
+                f"the manifold has {len(self.bank_features)} known features and {len(self.bank_labels)} labels of them."
+            )
 
     def decode(self, u: torch.Tensor) -> torch.Tensor:
         """The features at indices. u: (n, 1) -> (n, feature_dim)."""

@@ -15,7 +15,7 @@ from torch import nn
 from homefold.config import HomefoldConfig
 from homefold.config.choices import LARGEST_COUNT, checked_value
 from homefold.errors import ConfigError
-from homefold.stages.predictions import Predictions
+from homefold.stages.predictions import NOT_SEARCHED, Predictions
 from homefold.stages.task import ImageSet, TaskKey, TrainingTask
 from homefold.store.stage_store import Stage, StageId
 
@@ -266,5 +266,5 @@ def plain_predictions(class_names: tuple[str, ...], probabilities: np.ndarray) -
         start=np.zeros(n, dtype=np.int64),
         off_manifold=np.full(n, np.nan, dtype=np.float32),
         projected=np.zeros(n, dtype=bool),
-        start_names=("none",),
+        start_names=NOT_SEARCHED,
     )

@@ -64,6 +64,6 @@ def classifier_stage(task: TrainingTask, features: FeatureStage) -> tuple[Classi
 
     stage = task.stages.get(classifier_id(task.key), train)
     classifier = build_classifier(config.classifier, features.source().shape[1], classes)
-    classifier.load_state_dict(stage.state["tensors"])
-    classifier.held_out_accuracy = stage.state["held_out_accuracy"]
+    stage.load_into(classifier, "tensors")
+    classifier.held_out_accuracy = stage.part("held_out_accuracy")
     return classifier.to(task.device), (*stages, stage)

@@ -12,7 +12,7 @@ import torch
 
 from homefold.classifier import Classifier, ClassifierConfig, build_classifier, fit_classifier
 from homefold.data.stratified import stratified_rows
-from homefold.errors import ModelFileError
+from homefold.errors import ModelFileError, NotFiniteError, cut
 from homefold.features.loss import cosine_normalise
 from homefold.manifold import (
     Manifold,
@@ -24,9 +24,10 @@ from homefold.manifold import (
 from homefold.projection import Projection, ProjectionConfig, project
 from homefold.projection.projector import preferred_tile
 from homefold.runtime.device import one_thread
+from homefold.runtime.module_state import rebuilt, require_finite
 from homefold.runtime.progress import ProgressReporter
 from homefold.runtime.tiles import apply_in_tiles, steady_tile
-from homefold.stages.predictions import Predictions
+from homefold.stages.predictions import NOT_SEARCHED, Predictions
 
 __all__ = ["FeatureModel", "calibration_features", "fit_feature_model", "to_sphere"]
 
@@ -84,7 +85,11 @@ class FeatureModel:
         """Bring raw features `(n, d)` to the source manifold."""
         config = config or self.projection
         self._wait_until_ready()
-        return project(self.manifold, self.prepare(z), config.search, seed=self.seed, reporter=reporter)
+        found = project(self.manifold, self.prepare(z), config.search, seed=self.seed, reporter=reporter)
+        finite = torch.isfinite(found.features).all(dim=1)
+        if not bool(finite.all()):
+            raise NotFiniteError(int((~finite).nonzero()[0]))
+        return found
 
     def get_ready(self, config: ProjectionConfig | None = None) -> None:
         """Do in a thread what only the first projection takes long for; that one waits for it, and raises its errors.
@@ -148,7 +153,7 @@ class FeatureModel:
         prepared = self.prepare(z)
         ones = torch.ones(len(z), device=self.device)
         zeros = torch.zeros(len(z), dtype=torch.long, device=self.device)
-        found = Projection(prepared, prepared[:, :0], ones, ones, zeros, zeros, ("none",))
+        found = Projection(prepared, prepared[:, :0], ones, ones, zeros, zeros, NOT_SEARCHED)
         return self._predictions(found, ones * math.nan, projected=False)
 
     def classify(self, found: Projection, config: ProjectionConfig | None = None) -> Predictions:
@@ -190,24 +195,32 @@ class FeatureModel:
         seed: int,
         manifold_report: dict[str, Any],
         device: torch.device,
+        feature_dim: int,
     ) -> FeatureModel:
-        """Rebuild what `tensors` was taken from."""
+        """Rebuild what `tensors` was taken from; what does not fit the settings is refused.
 
-        def part(prefix: str) -> dict[str, torch.Tensor]:
-            return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-
-        calibration = tensors.get("calibration")
-        if calibration is None:
-            raise ModelFileError("the tensor 'calibration' is missing.")
-        feature_dim = calibration.shape[1]
-        manifold = build_manifold(manifold_config, feature_dim)
-        classifier = build_classifier(classifier_config, feature_dim, len(class_names))
-        try:
-            manifold.load_state_dict(part("manifold."))
-            classifier.load_state_dict(part("classifier."))
-        except RuntimeError as error:
-            raise ModelFileError(f"the tensors do not fit the configuration ({error}).") from None
+        Args:
+            tensors: as `tensors` gave them.
+            manifold_config: of G.
+            classifier_config: of C.
+            projection: the default settings of the search.
+            normalise: whether features are scaled to the sphere first.
+            class_names: one name a class.
+            seed: of random starts.
+            manifold_report: what was measured of G.
+            device: where to compute.
+            feature_dim: dimensions of a feature.
+        """
+        parts = _parts(tensors)
+        manifold = rebuilt(lambda: build_manifold(manifold_config, feature_dim), parts["manifold"], "the manifold")
+        manifold.require_bank()
         manifold.report = ManifoldReport.from_dict(manifold_report)
+        classifier = rebuilt(
+            lambda: build_classifier(classifier_config, feature_dim, len(class_names)),
+            parts["classifier"],
+            "the classifier",
+        )
+        calibration, scale = _calibration(parts[""], feature_dim)
         model = FeatureModel(
             manifold.to(device),
             classifier.to(device),
@@ -217,9 +230,41 @@ class FeatureModel:
             seed,
             calibration.to(device),
         )
-        if "off_manifold_scale" in tensors:
-            model._scales[projection.search] = float(tensors["off_manifold_scale"])
+        model._scales[projection.search] = scale
         return model
+
+
+def _parts(tensors: dict[str, torch.Tensor]) -> dict[str, dict[str, torch.Tensor]]:
+    """What `FeatureModel.tensors` put together: manifold and classifier, and under an empty name the rest."""
+    parts: dict[str, dict[str, torch.Tensor]] = {"manifold": {}, "classifier": {}, "": {}}
+    for name, value in tensors.items():
+        part, dot, inner = name.partition(".")
+        if dot and part in parts:
+            parts[part][inner] = value
+        else:
+            parts[""][name] = value
+    return parts
+
+
+def _calibration(tensors: dict[str, torch.Tensor], feature_dim: int) -> tuple[torch.Tensor, float]:
+    """The held-out features `(m, d)` and the off-manifold distance that 95 % of them stay below."""
+    if set(tensors) != {"calibration", "off_manifold_scale"}:
+        raise ModelFileError(
+            f"beside manifold and classifier there should be calibration and off_manifold_scale; there is "
+            f"{cut(', '.join(sorted(tensors))) or 'nothing'}."
+        )
+    calibration, scale = tensors["calibration"], tensors["off_manifold_scale"]
+    if calibration.ndim != 2 or calibration.dtype != torch.float32 or calibration.shape[1] != feature_dim:
+        raise ModelFileError(
+            f"the features of the calibration should be rows of {feature_dim} float32 numbers; got "
+            f"{tuple(calibration.shape)} of {calibration.dtype}."
+        )
+    if not len(calibration):
+        raise ModelFileError("the calibration has no features.")
+    if scale.shape != () or scale.dtype != torch.float64 or not float(scale) > 0:
+        raise ModelFileError("off_manifold_scale should be one positive float64 number.")
+    require_finite(tensors, "the calibration")
+    return calibration, float(scale)
 
 
 def fit_feature_model(

@@ -130,13 +130,13 @@ class FeatureStage(Encoder):
     def net(self) -> nn.Module:
         """f, frozen, on the task's device."""
         net = build_task_net(self._task, pretrained=False)
-        net.load_state_dict(self.stage.state["net"])
+        self.stage.load_into(net, "net")
         return frozen(net, self.device)
 
     @property
     def report(self) -> dict[str, Any]:
         """What stage 1 measured on held-out source images."""
-        report: dict[str, Any] = self.stage.state["report"]
+        report: dict[str, Any] = self.stage.part("report")
         return report
 
     def source(self) -> torch.Tensor:
@@ -162,8 +162,16 @@ class FeatureStage(Encoder):
             mirrored = "-mirrored" if any(view.mirrored for view in views) else ""
             textures = sum(view.texture > 0 for view in views)
             name = f"{name}-{len(views) - textures}-views{mirrored}" + (f"-{textures}-textures" if textures else "")
-        found = self._task.stages.derived(self.stage.folder, name, extract)
+        found = self._task.stages.derived(self.stage.folder, name, extract, lambda state: _fits(state, len(pixels)))
         return found["features"].to(self.device), float(found["seconds"])
+
+
+def _fits(state: Any, images: int) -> bool:
+    """Whether a file holds the features `(images, d)` of so many images and how long they took."""
+    if not isinstance(state, dict) or not isinstance(state.get("seconds"), float):
+        return False
+    z = state.get("features")
+    return isinstance(z, torch.Tensor) and z.ndim == 2 and len(z) == images and z.is_floating_point()
 
 
 def build_task_net(task: TrainingTask, *, pretrained: bool) -> FeatureNet:
@@ -202,7 +210,7 @@ def _train(task: TrainingTask, checkpoint: Path | None) -> dict[str, Any]:
 def _fine_tune(task: TrainingTask, base: Stage, checkpoint: Path | None) -> dict[str, Any]:
     assert task.adapt is not None
     net = build_task_net(task, pretrained=False)
-    net.load_state_dict(base.state["net"])
+    base.load_into(net, "net")
     everything = np.arange(len(task.adapt))
     # With a handful of images none is held out: the last epoch is kept, and selection has nothing to choose.
     trained = train_features(
@@ -215,7 +223,7 @@ def _fine_tune(task: TrainingTask, base: Stage, checkpoint: Path | None) -> dict
         device=task.device,
         checkpoint=checkpoint,
         reporter=task.reporter,
-        objective_state=base.state["objective"],
+        objective_state=base.part("objective"),
     )
     return _state(trained)
 

@@ -81,9 +81,9 @@ def manifold_stage(task: TrainingTask, features: FeatureStage) -> tuple[Manifold
         return {"tensors": manifold.state_dict(), "report": manifold.report.as_dict()}
 
     stage = task.stages.get(manifold_id(task.key), train)
-    tensors = stage.state["tensors"]
-    manifold = build_manifold(config.manifold, tensors["bank_features"].shape[1])
-    manifold.load_state_dict(tensors)
-    manifold.report = ManifoldReport.from_dict(stage.state["report"])
+    manifold = build_manifold(config.manifold, features.source().shape[1])
+    stage.load_into(manifold, "tensors")
+    manifold.require_bank()
+    manifold.report = ManifoldReport.from_dict(stage.part("report"))
     manifold.require_usable()
     return manifold.to(task.device), (*stages, stage)

@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import numbers
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
-from homefold.errors import DataError
+from homefold.errors import ConfigError, DataError, NotFiniteError, shown
 
-__all__ = ["Prediction", "Predictions"]
+__all__ = ["NOT_SEARCHED", "Prediction", "Predictions", "require_threshold", "rows_named"]
+
+NOT_SEARCHED = ("none",)
+"""The starts of a search that did not take place."""
+
+
+def require_threshold(threshold: float) -> None:
+    """Refuse what no off-manifold score can be compared with: text, NaN, and what is below every score."""
+    if isinstance(threshold, bool) or not isinstance(threshold, numbers.Real) or not threshold >= 0:
+        raise ConfigError(f"the off-manifold score to abstain above must be a number from 0; got {shown(threshold)}.")
+
+
+@contextmanager
+def rows_named(names: Sequence[str], first: int = 0) -> Iterator[None]:
+    """Inside, an answer that is not finite is told by the name of its sample, where there are names, else by its place.
+
+    Args:
+        names: one a sample, or none.
+        first: how many samples were answered before.
+    """
+    try:
+        yield
+    except NotFiniteError as error:
+        raise NotFiniteError(first + error.row, names[error.row] if names else "") from None
 
 
 @dataclass(frozen=True)
@@ -68,7 +93,7 @@ class Predictions:
         start: `(n,)` index into `start_names`.
         off_manifold: `(n,)`.
         projected: `(n,)` booleans.
-        start_names: what the starts are called; `("none",)` when nothing was projected.
+        start_names: what the starts are called; `NOT_SEARCHED` when nothing was projected.
         paths: the file of each sample; empty when they came from memory.
         engine: what ran the search; `"none"` when nothing was searched for.
     """
@@ -85,6 +110,20 @@ class Predictions:
     paths: tuple[str, ...] = ()
     engine: str = "none"
 
+    def __post_init__(self) -> None:
+        finite = np.isfinite(self.probabilities).all(axis=1)
+        if self.has_scores:
+            for figures in (self.off_manifold, self.similarity_before, self.similarity_after):
+                finite = finite & np.isfinite(figures)
+        if not finite.all():
+            row = int(finite.argmin())
+            raise NotFiniteError(row, self.paths[row] if self.paths else "")
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether samples were projected, and so have off-manifold scores; without, those are NaN."""
+        return self.start_names != NOT_SEARCHED
+
     @property
     def indices(self) -> np.ndarray:
         """`(n,)` index of the most probable class."""
@@ -96,7 +135,14 @@ class Predictions:
         return np.asarray(self.class_names, dtype=object)[self.indices].astype(str)
 
     def abstained(self, threshold: float) -> np.ndarray:
-        """`(n,)` whether the sample ended farther from the source manifold than `threshold`."""
+        """`(n,)` whether the sample ended farther from the source manifold than `threshold`.
+
+        Args:
+            threshold: an off-manifold score, 0 or higher; infinity abstains from none.
+        """
+        require_threshold(threshold)
+        if not self.has_scores:
+            raise ConfigError("answers without projection have no off-manifold scores to abstain by.")
         return self.off_manifold > threshold
 
     def __len__(self) -> int:

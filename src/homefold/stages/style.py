@@ -66,7 +66,7 @@ class StyledStage(FeatureStage):
     @cached_property
     def style(self) -> StyleModel:
         """The source styles, frozen, on the task's device."""
-        style = StyleModel.from_tensors(self._styles.state["tensors"], self._task.config.style)
+        style = StyleModel.from_tensors(self._styles.part("tensors"), self._task.config.style)
         return style.to(self.device).eval().requires_grad_(False)
 
     @cached_property

@@ -11,7 +11,7 @@ import platform
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from homefold.errors import ModelFileError
+from homefold.errors import ModelFileError, cut, shown
 
 __all__ = [
     "atomic_directory",
@@ -30,7 +30,9 @@ __all__ = [
     "plain_json",
     "read_json",
     "read_state",
+    "read_tensors",
     "recover",
+    "require_plain_file",
     "write_atomically",
     "write_json",
     "write_state",
@@ -192,12 +194,58 @@ def write_json(path: Path | str, value: Any) -> None:
 def read_json(path: Path | str) -> Any:
     """Read a JSON file of ours; a missing or broken one is a `ModelFileError` that names it."""
     path = Path(path)
+    require_plain_file(path)
+    if path.stat().st_size > _LARGEST_JSON:
+        raise ModelFileError(f"{path} has more than {_LARGEST_JSON >> 20} MiB, so it is none of ours.")
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ModelFileError(f"{path} is missing.") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ModelFileError(f"{path} is not valid JSON ({error}); it was truncated or edited.") from None
+        return _parse(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ModelFileError(f"{path} is not valid JSON ({cut(str(error))}); it was truncated or edited.") from None
+
+
+def require_plain_file(path: Path) -> None:
+    """Refuse what is missing, and what has no end or would be waited for: pipes and devices.
+
+    A link to a plain file is one: caches of downloaded models keep files so, and who can change what the link points to
+    could as well have changed the file.
+    """
+    if not path.exists():
+        raise ModelFileError(f"{path} is missing.")
+    if not path.is_file():
+        raise ModelFileError(f"{path} is not a plain file.")
+
+
+_LARGEST_JSON = 1 << 26
+_DEEPEST = 100
+
+
+def _parse(text: str) -> Any:
+    """JSON whose keys are unique and which is not nested too deeply to be walked through; else a `ValueError`."""
+    try:
+        value = json.loads(text, object_pairs_hook=_unique)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [item for part in level for item in _inside(part)]
+    if level:
+        raise ValueError("it is nested too deeply")
+    return value
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"it has the key {shown(twice)} twice")
+    return found
 
 
 _TENSOR = "__tensor__"
@@ -250,12 +298,19 @@ def write_state(path: Path | str, state: Any) -> None:
 def read_state(path: Path | str) -> Any:
     """Read what `write_state` wrote, on the CPU."""
     path = Path(path)
-    if not path.exists():
-        raise ModelFileError(f"{path} is missing.")
+    tensors, metadata = read_tensors(path)
+    try:
+        return _join(_parse(metadata["structure"]), tensors)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(f"{path} cannot be read ({cut(str(error))}); it was truncated or edited.") from None
+
+
+def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """The tensors of a safetensors file by name, on the CPU, and its metadata; a `ModelFileError` where it is none."""
+    require_plain_file(path)
     try:
         with safe_open(str(path), framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-            structure = json.loads(file.metadata()["structure"])
-        return _join(structure, tensors)
-    except (SafetensorError, json.JSONDecodeError, KeyError, TypeError) as error:
-        raise ModelFileError(f"{path} cannot be read ({error}); it was truncated or edited.") from None
+            names = file.keys()
+            return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
+    except (SafetensorError, TypeError, ValueError, RuntimeError) as error:
+        raise ModelFileError(f"{path} cannot be read ({cut(str(error))}); it was truncated or edited.") from None

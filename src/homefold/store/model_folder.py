@@ -8,11 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 
-from homefold.errors import ModelFileError
-from homefold.store.files import atomic_directory, read_json, recover, write_json, write_tensors
+from homefold.errors import ModelFileError, shown
+from homefold.store.files import (
+    atomic_directory,
+    read_json,
+    read_tensors,
+    recover,
+    require_plain_file,
+    write_json,
+    write_tensors,
+)
 
 __all__ = ["FORMAT_VERSION", "holds_model", "read_model_folder", "require_replaceable", "write_model_folder"]
 
@@ -20,7 +26,11 @@ FORMAT = "homefold-model"
 FORMAT_VERSION = 1
 _CONFIG = "config.json"
 _CARD = "README.md"
-_FILES = {_CONFIG, _CARD, "features.safetensors", "home.safetensors", "style.safetensors"}
+# By the kind of model: the files that hold its tensors. Names are never taken from the description, which may name any
+# file of the machine.
+_NEEDED = {"images": ("features.safetensors", "home.safetensors"), "features": ("home.safetensors",)}
+_ALLOWED = {"images": (*_NEEDED["images"], "style.safetensors"), "features": _NEEDED["features"]}
+_FILES = {_CONFIG, _CARD, *_ALLOWED["images"], *_ALLOWED["features"]}
 _NAMED_AT_MOST = 3
 
 
@@ -90,29 +100,39 @@ def read_model_folder(path: Path | str) -> tuple[dict[str, dict[str, torch.Tenso
         raise ModelFileError(f"there is no model at {path}; homefold fit DATA --out {path} makes one.")
     if not path.is_dir() or not (path / _CONFIG).exists():
         raise ModelFileError(f"{path} is not a homefold model: it has no {_CONFIG}.")
-    content = read_json(path / _CONFIG)
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ModelFileError(f"{path / _CONFIG} does not describe a homefold model.")
-    version = content.get("format_version")
-    if not isinstance(version, int) or version < 1:
-        raise ModelFileError(f"{path / _CONFIG} has the format version {version!r}; expected a positive number.")
-    if version > FORMAT_VERSION:
-        raise ModelFileError(
-            f"the model in {path} has format {version}, and this homefold reads up to {FORMAT_VERSION}: it was written "
-            f"by a newer version; upgrade with pip install -U homefold."
-        )
-    checksum = content.pop("checksum", None)
-    if checksum != _checksum(content):
-        raise ModelFileError(f"{path / _CONFIG} was changed after it was written: its checksum does not match.")
+    content = _read_description(path / _CONFIG)
     return {Path(name).stem: _read_tensors(path / name, digest) for name, digest in content["files"].items()}, content
 
 
-def _read_tensors(path: Path, digest: str) -> dict[str, torch.Tensor]:
+def _read_description(path: Path) -> dict[str, Any]:
+    """What `config.json` says, once it is certain that it is of this format, unchanged, and names the right files."""
+    content = read_json(path)
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ModelFileError(f"{path} does not describe a homefold model.")
+    version = content.get("format_version")
+    if type(version) is not int or version < 1:
+        raise ModelFileError(f"{path} has the format version {shown(version)}; expected a positive number.")
+    if version > FORMAT_VERSION:
+        raise ModelFileError(
+            f"the model in {path.parent} has format {shown(version)}, and this homefold reads up to {FORMAT_VERSION}: "
+            f"it was written by a newer version; upgrade with pip install -U homefold."
+        )
+    checksum = content.pop("checksum", None)
+    if checksum != _checksum(content):
+        raise ModelFileError(f"{path} was changed after it was written: its checksum does not match.")
+    kind, files = content.get("kind"), content.get("files")
+    if not isinstance(kind, str) or kind not in _NEEDED:
+        raise ModelFileError(f"{path} describes a model of the kind {shown(kind)}; expected {' or '.join(_NEEDED)}.")
+    if not isinstance(files, dict) or not set(_NEEDED[kind]) <= set(files) <= set(_ALLOWED[kind]):
+        expected = " and ".join(_NEEDED[kind])
+        raise ModelFileError(f"{path} names {shown(files)} as the files of the model; expected {expected}.")
+    return content
+
+
+def _read_tensors(path: Path, digest: Any) -> dict[str, torch.Tensor]:
     if not path.exists():
         raise ModelFileError(f"{path} is missing; copy the whole model folder.")
+    require_plain_file(path)
     if _sha256(path) != digest:
         raise ModelFileError(f"{path} is truncated or was changed: its checksum does not match; copy or fit it again.")
-    try:
-        return load_file(str(path))
-    except SafetensorError as error:
-        raise ModelFileError(f"{path} cannot be read ({error}).") from None
+    return read_tensors(path)[0]

@@ -12,7 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from homefold.errors import ModelFileError
+from homefold.runtime.module_state import load_exactly
+from homefold.runtime.text import require_text_path
 from homefold.store.files import is_temporary, plain_json, read_json, read_state, write_json, write_state
 from homefold.store.identity import digest
 from homefold.store.locking import locked
@@ -72,6 +76,16 @@ class Stage:
     seconds: float
     made_now: bool
 
+    def part(self, name: str) -> Any:
+        """A part of its state by name; a `ModelFileError` where there is none."""
+        if not isinstance(self.state, dict) or name not in self.state:
+            raise ModelFileError(f"the trained stage in {self.folder} has no {name}; delete that folder.")
+        return self.state[name]
+
+    def load_into(self, module: nn.Module, name: str) -> None:
+        """Load the tensors under `name` into a module; a `ModelFileError` where they are not its own."""
+        load_exactly(module, self.part(name), f"the trained stage in {self.folder}, which can be deleted,")
+
 
 class StageStore:
     """Stages under one folder, safe under several processes.
@@ -85,6 +99,7 @@ class StageStore:
 
     def __init__(self, root: Path | str) -> None:
         self.root = Path(root)
+        require_text_path(self.root)
 
     def has(self, stage: StageId) -> bool:
         """Whether it has been trained."""
@@ -121,15 +136,25 @@ class StageStore:
             found = self._read(stage, folder)
             return found or self._train(stage, folder, train)
 
-    def derived(self, folder: Path, name: str, make: Callable[[], Any]) -> Any:
-        """What `make` returns, kept as a file in a stage's folder: features of some images, say."""
+    def derived(self, folder: Path, name: str, make: Callable[[], Any], fits: Callable[[Any], bool]) -> Any:
+        """What `make` returns, kept as a file in a stage's folder: features of some images, say.
+
+        Args:
+            folder: of the stage.
+            name: of the file.
+            make: gives the state to keep.
+            fits: whether what was found is of the form that `make` gives; what is not is made again.
+        """
         path = folder / f"{name}.safetensors"
         with self._lock(path):
             if path.exists():
                 try:
-                    return read_state(path)
+                    found = read_state(path)
+                    if fits(found):
+                        return found
                 except ModelFileError:
-                    path.unlink()
+                    pass
+                path.unlink()
             state = make()
             write_state(path, state)
             return state
@@ -140,7 +165,7 @@ class StageStore:
         try:
             about = read_json(folder / _ABOUT)
             return Stage(stage, folder, read_state(folder / _STATE), float(about["seconds"]), made_now=False)
-        except (ModelFileError, KeyError):
+        except (ModelFileError, KeyError, TypeError, ValueError):
             # Whatever damaged it, it can be trained again.
             (folder / _STATE).unlink(missing_ok=True)
             return None
@@ -208,7 +233,7 @@ class MemoryStages(StageStore):
             self._stages[stage.name] = found
         return self._stages[stage.name]
 
-    def derived(self, folder: Path, name: str, make: Callable[[], Any]) -> Any:
+    def derived(self, folder: Path, name: str, make: Callable[[], Any], fits: Callable[[Any], bool]) -> Any:
         if (folder, name) not in self._derived:
             self._derived[folder, name] = make()
         return self._derived[folder, name]

@@ -2,7 +2,7 @@
 
 from homefold.style.blocks import named_blocks
 from homefold.style.config import StyleConfig
-from homefold.style.model import StyleModel, collect_styles, fit_style, style_modules, styled_net
+from homefold.style.model import StyleModel, collect_styles, fit_style, require_channels, style_modules, styled_net
 from homefold.style.statistics import map_style, restyle
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "fit_style",
     "map_style",
     "named_blocks",
+    "require_channels",
     "restyle",
     "style_modules",
     "styled_net",

@@ -13,15 +13,16 @@ from torch import nn
 
 from homefold.errors import ConfigError, ModelFileError
 from homefold.features.batches import ImageStore
-from homefold.features.blocks import backbone_blocks, last_modules
+from homefold.features.blocks import backbone_blocks, block_outputs, last_modules
 from homefold.features.extraction import image_tile
 from homefold.features.network import FeatureNet
+from homefold.runtime.module_state import rebuilt
 from homefold.runtime.tiles import apply_in_tiles
 from homefold.runtime.triton_ready import why_no_triton
 from homefold.style.config import StyleConfig
 from homefold.style.statistics import map_style, restyle
 
-__all__ = ["StyleModel", "collect_styles", "fit_style", "style_modules", "styled_net"]
+__all__ = ["StyleModel", "collect_styles", "fit_style", "require_channels", "style_modules", "styled_net"]
 
 _SMALLEST_DEVIATION = 1e-3
 _OF_THE_KERNEL = (torch.float32, torch.bfloat16, torch.float16)
@@ -109,17 +110,50 @@ class StyleModel(nn.Module):
 
     @staticmethod
     def from_tensors(tensors: Mapping[str, torch.Tensor], config: StyleConfig) -> StyleModel:
-        """What `state_dict` was taken from."""
-        domains = 1
+        """What `state_dict` was taken from; what does not fit the settings is refused."""
+        homes = 1
         if config.manifold == "domains":
-            domains = sum(name.endswith(".mean") for name in tensors) // len(config.blocks)
-        parts = []
-        for i, name in enumerate(config.blocks * max(1, domains)):
-            mean, deviation = (tensors.get(f"parts.{i}.{fact}") for fact in ("mean", "deviation"))
-            if mean is None or deviation is None:
-                raise ModelFileError(f"the styles after {name} are missing.")
-            parts.append(BlockStyle(mean, deviation, config.weight))
-        return StyleModel(config, parts)
+            homes = max(1, sum(name.endswith(".mean") for name in tensors) // len(config.blocks))
+        sizes = [_size_of_style(tensors, i, name) for i, name in enumerate(config.blocks * homes)]
+
+        def build() -> StyleModel:
+            return StyleModel(
+                config, [BlockStyle(torch.zeros(size), torch.ones(size), config.weight) for size in sizes]
+            )
+
+        model = rebuilt(build, tensors, "the model of styles")
+        for name, part in zip(config.blocks * homes, model.parts, strict=True):
+            assert isinstance(part, BlockStyle)
+            if not bool((part.deviation > 0).all()):
+                raise ModelFileError(f"the styles after {name} have deviations that are not positive.")
+        return model
+
+
+def _size_of_style(tensors: Mapping[str, torch.Tensor], index: int, name: str) -> int:
+    mean = tensors.get(f"parts.{index}.mean")
+    if mean is None:
+        raise ModelFileError(f"the styles after {name} are missing.")
+    if mean.ndim != 1 or not len(mean):
+        raise ModelFileError(f"the styles after {name} should be a row of numbers; got shape {tuple(mean.shape)}.")
+    return len(mean)
+
+
+def require_channels(style: StyleModel, backbone: nn.Module, size: tuple[int, int]) -> None:
+    """Refuse styles that are not those of the maps after their blocks.
+
+    Args:
+        style: what was saved.
+        backbone: of the network; its outline will do.
+        size: height and width of its images.
+    """
+    blocks = style.config.blocks
+    outputs = block_outputs(backbone, blocks, size, "blocks of style")
+    for parts in style.homes:
+        for name, part in zip(blocks, parts, strict=True):
+            assert isinstance(part, BlockStyle)
+            output = outputs.get(name)
+            if not isinstance(output, torch.Tensor) or output.ndim != 4 or 2 * output.shape[1] != len(part.mean):
+                raise ModelFileError(f"the styles after {name} are not of this network: they have other channels.")
 
 
 @torch.no_grad()

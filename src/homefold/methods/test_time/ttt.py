@@ -81,9 +81,9 @@ class _SelfTaught(PerImage):
             self._head: nn.Module = trained.learner.rotation_head
         else:
             self._head_stage = _train_head(self.network.features, method.base.planned_stages(task.key), task)
-            tensors = self._head_stage.state["tensors"]
-            head = build_classifier(_HEAD, tensors["layers.0.weight"].shape[1], QUARTER_TURNS)
-            head.load_state_dict(tensors)
+            weight = self._head_stage.part("tensors")["layers.0.weight"]
+            head = build_classifier(_HEAD, weight.shape[1], QUARTER_TURNS)
+            self._head_stage.load_into(head, "tensors")
             self._head = head.to(task.device)
 
     @property
@@ -93,7 +93,7 @@ class _SelfTaught(PerImage):
     def facts(self) -> dict[str, Any]:
         if self._head_stage is None:
             return super().facts()
-        return {**super().facts(), "rotation_head": {"held_out_accuracy": self._head_stage.state["held_out_accuracy"]}}
+        return {**super().facts(), "rotation_head": {"held_out_accuracy": self._head_stage.part("held_out_accuracy")}}
 
     def adapted(self, image: torch.Tensor) -> list[torch.Tensor]:
         return reached_parameters(self.network.features, image)

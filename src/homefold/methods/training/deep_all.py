@@ -62,7 +62,7 @@ class TrainedDeepAll(TrainedClassifier):
     """
 
     def __init__(self, task: TrainingTask, features: FeatureStage) -> None:
-        state = features.stage.state["objective"]
+        state = features.stage.part("objective")
         weight = state["classifier.weight"]
         layer = torch.nn.Linear(weight.shape[1], weight.shape[0])
         layer.load_state_dict({"weight": weight, "bias": state["classifier.bias"]})

@@ -84,7 +84,7 @@ class LearnerStage(FeatureStage):
     def learner(self) -> Learner:
         """As it was selected, frozen, on the task's device."""
         learner = _build(self._task, self._recipe, pretrained=False)
-        learner.load_state_dict(self.stage.state["learner"])
+        self.stage.load_into(learner, "learner")
         frozen(learner, self._task.device)
         return learner
 
@@ -141,7 +141,7 @@ def _train(task: TrainingTask, recipe: LearnerRecipe, checkpoint: Path | None) -
 def _adapt(task: TrainingTask, recipe: LearnerRecipe, base: Stage, checkpoint: Path | None) -> dict[str, Any]:
     assert task.adapt is not None
     learner = _build(task, recipe, pretrained=False)
-    learner.load_state_dict(base.state["learner"])
+    base.load_into(learner, "learner")
     everything = np.arange(len(task.adapt))
     # With a handful of images none is held out: the last epoch is kept, and selection has nothing to choose.
     config = fine_tuning_config(task.config.features)
