@@ -6,8 +6,8 @@ import hashlib
 import itertools
 import json
 import os
-import resource
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -236,6 +236,12 @@ def test_a_description_without_end_is_not_read_to_its_end(saved, tmp_path, tell)
         load(folder)
 
 
+def most_memory_kb() -> int:
+    import resource  # not there on every platform
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
 def odd_header(entry: dict[str, Any], data: bytes = b"") -> bytes:
     header = json.dumps({"a": entry}).encode()
     return len(header).to_bytes(8, "little") + header + data
@@ -268,6 +274,7 @@ def test_tensors_whose_header_lies(saved, tmp_path, tell, data):
     assert refused(folder, tell)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is counted in other units elsewhere")
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -285,9 +292,9 @@ def test_sizes_that_the_tensors_do_not_have_take_no_memory(saved, tmp_path, tell
     content["config"]["classifier"]["kind"] = "hidden"
     folder = copied(saved, tmp_path / saved.name)
     seal(folder, content)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = most_memory_kb()
     assert refused(folder, tell)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kB
+    assert most_memory_kb() - before < 500_000
 
 
 @pytest.mark.parametrize(("name", "value"), [("image_size", 10_000), ("image_size", 3), ("image_size", 17)])

@@ -83,13 +83,13 @@ def checked_value(hint: Any, value: Any, name: str, *, most: int = LARGEST_INTEG
         return os.fspath(value)
     if isinstance(value, hint):
         return value
-    raise ConfigError(f"{name} must be {_WORDS.get(hint) or _article(hint)}; got {shown(value)}.")
+    raise ConfigError(f"{name} must be {_WORDS.get(hint) or _kind(hint)}; got {shown(value)}.")
 
 
 _WORDS = {bool: "true or false", str: "text", dict: "an object", list: "a list"}
 
 
-def _article(hint: type[Any]) -> str:
+def _kind(hint: type[Any]) -> str:
     return f"settings of {hint.__name__}" if dataclasses.is_dataclass(hint) else f"of type {hint.__name__}"
 
 

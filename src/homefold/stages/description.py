@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,7 +163,7 @@ def _require_names(names: tuple[str, ...], what: str) -> None:
     if not names:
         raise ConfigError(f"{what} must name at least one; got none.")
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+        twice, _ = Counter(names).most_common(1)[0]
         raise ConfigError(f"{what} must all differ; {shown(twice)} is among them twice.")
     for name in names:
         if any("\ud800" <= letter <= "\udfff" for letter in name):
