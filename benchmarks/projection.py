@@ -33,7 +33,7 @@ from homefold.features import FeatureNet, build_backbone
 from homefold.features.extraction import extract_features, image_tile
 from homefold.manifold import Manifold, ManifoldConfig, fit_manifold
 from homefold.projection import ProjectionConfig, chosen_engine, project
-from homefold.projection.engines import loss_curve
+from homefold.projection.engines.reference import loss_curve
 from homefold.runtime.device import one_thread
 from homefold.runtime.provenance import hardware, versions
 from homefold.style import fit_style, named_blocks, styled_net

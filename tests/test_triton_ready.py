@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from homefold.features import gradient_step
-from homefold.projection import ProjectionConfig, fused
+from homefold.projection import ProjectionConfig
+from homefold.projection.engines import fused
 from homefold.runtime import triton_ready
 from homefold.runtime.triton_ready import why_no_triton
 
@@ -85,7 +86,7 @@ def test_without_a_compiler_nothing_is_compiled_unless_asked_for(machine):
     why_no_triton.cache_clear()
     assert not gradient_step.worth_compiling("auto", CUDA, 20_000)
     assert gradient_step.worth_compiling("on", CUDA, 1)
-    assert "C compiler" in fused.why_not_fused(torch.nn.Linear(2, 2), ProjectionConfig(), CUDA)
+    assert "C compiler" in fused.FUSED.why_not(torch.nn.Linear(2, 2), ProjectionConfig(), CUDA)
 
 
 def _failing(failure: Exception):
@@ -136,19 +137,18 @@ import torch
 from homefold.manifold.base import mlp
 from homefold.projection import ProjectionConfig
 from homefold.projection.engines import ENGINES, choose_engine
-from homefold.projection.fused import why_not_fused
 from homefold.style.model import kernel_fits
 
 device = torch.device("cuda")
 decode = mlp(32, 128, 128, 256).to(device).requires_grad_(False)
 targets, starts = torch.randn(40, 256, device=device), torch.randn(40, 2, 32, device=device)
 config = ProjectionConfig(steps=10)
-why = why_not_fused(decode, config, device)
+why = ENGINES["fused"].why_not(decode, config, device)
 assert why.startswith("Triton cannot build a kernel here ("), why
 assert choose_engine(decode, config, device) == "compiled"
 with torch.no_grad():
-    found = ENGINES["compiled"](decode, targets, starts, config)
-    expected = ENGINES["batched"](decode, targets, starts, config)
+    found = ENGINES["compiled"].run(decode, targets, starts, config)
+    expected = ENGINES["batched"].run(decode, targets, starts, config)
 torch.testing.assert_close(found.after, expected.after, atol=5e-3, rtol=0)
 assert not kernel_fits(torch.ones(2, 8, 4, 4, device=device).to(memory_format=torch.channels_last))
 """

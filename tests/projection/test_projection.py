@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from homefold.errors import ConfigError, ManifoldCollapsedError
 from homefold.manifold import ManifoldConfig, build_manifold, fit_manifold
 from homefold.projection import ProjectionConfig, chosen_engine, project, projection_preset
-from homefold.projection.engines import ENGINES, batched, loss_curve, reference
-from homefold.projection.objective import cosine_distance
-from homefold.projection.starts import start_names, starting_latents
-from homefold.projection.stopping import elbow_index
+from homefold.projection.engines import ENGINES
+from homefold.projection.engines.batched import batched
+from homefold.projection.engines.reference import loss_curve, reference
+from homefold.projection.rules.objective import cosine_distance
+from homefold.projection.rules.starts import start_names, starting_latents
+from homefold.projection.rules.stopping.elbow import Elbow, elbow_index
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +160,7 @@ def test_a_start_that_ran_off_to_nan_never_wins(manifold, features, monkeypatch)
         found.after[:, 0] = torch.nan
         return found
 
-    monkeypatch.setitem(ENGINES, "batched", broken)
+    monkeypatch.setitem(ENGINES, "batched", replace(ENGINES["batched"], run=broken))
     found = project(manifold, features[:4], ProjectionConfig(encoder_start=False, random_starts=2, steps=3))
     assert found.start.tolist() == [1] * 4
     assert torch.isfinite(found.features).all()
@@ -188,17 +190,15 @@ def test_memory_does_not_grow_with_the_number_of_steps(manifold, features, monke
     """Count the tensors a search keeps alive: the same for 10 and for 400 steps."""
     import gc
 
-    from homefold.projection import stopping
-
     alive = []
-    original = stopping.Elbow.update
+    original = Elbow.watch
 
-    def update(self, step, *args):
-        original(self, step, *args)
+    def watch(self, step, *args):
         if step in (9, 399):
             alive.append(sum(isinstance(item, torch.Tensor) for item in gc.get_objects()))
+        return original(self, step, *args)
 
-    monkeypatch.setattr(stopping.Elbow, "update", update)
+    monkeypatch.setattr(Elbow, "watch", watch)
     project(manifold, features[:4], replace(projection_preset("paper"), steps=400))
     assert abs(alive[1] - alive[0]) <= 2
 

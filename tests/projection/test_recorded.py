@@ -7,12 +7,14 @@ import gc
 import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 import torch
 
 from homefold.manifold import ManifoldConfig, fit_manifold
 from homefold.projection import ProjectionConfig, project, projector
+from homefold.projection.engines import ENGINES
 from homefold.projection.recorded import recorded_rows
 
 
@@ -140,7 +142,7 @@ def test_a_projection_by_recording_is_the_projection(monkeypatch, rows):
     z = torch.randn(6, rows, 8, generator=torch.Generator().manual_seed(1))
     expected = [project(manifold, one, config) for one in z]
     monkeypatch.setattr(projector, "_recorder", lambda device: recorder)
-    monkeypatch.setattr(projector, "_RECORDED", ("batched",))
+    monkeypatch.setitem(ENGINES, "batched", replace(ENGINES["batched"], recordable=True))
     for one, right in zip(z, expected, strict=True):
         found = project(manifold, one, config)
         for name in ("features", "latents", "similarity_before", "similarity_after", "iterations", "start"):
@@ -160,5 +162,5 @@ def test_a_manifold_made_for_inference_alone_is_projected_onto_too(monkeypatch):
             setattr(manifold, name, buffer.clone())
         manifold.decoder = copy.deepcopy(manifold.decoder)
         monkeypatch.setattr(projector, "_recorder", lambda device: CountingRecorder())
-        monkeypatch.setattr(projector, "_RECORDED", ("batched",))
+        monkeypatch.setitem(ENGINES, "batched", replace(ENGINES["batched"], recordable=True))
         assert torch.equal(project(manifold, z, config).latents, expected.latents)

@@ -1,9 +1,9 @@
 """The inference-time projection: objective, step rules, stopping rules, starts and the engines that run them."""
 
 from homefold.projection.config import ProjectionConfig, projection_preset
-from homefold.projection.objective import cosine_distance
 from homefold.projection.projector import Projection, chosen_engine, project
-from homefold.projection.stopping import elbow_index
+from homefold.projection.rules.objective import cosine_distance
+from homefold.projection.rules.stopping.elbow import elbow_index
 
 __all__ = [
     "Projection",

@@ -8,8 +8,6 @@ from typing import Literal
 from homefold.config.choices import require_types
 from homefold.errors import ConfigError
 from homefold.features.views import MOST_TEXTURES, MOST_VIEWS
-from homefold.projection.steps import Adam, Gradient, Normalised, StepRule
-from homefold.projection.stopping import Elbow, Fixed, StoppingRule
 
 __all__ = ["ProjectionConfig", "projection_preset"]
 
@@ -98,18 +96,6 @@ class ProjectionConfig:
     def resolved_precision(self) -> Literal["highest", "high", "medium"]:
         """`precision`, with auto settled."""
         return "high" if self.precision == "auto" else self.precision
-
-    def step_rule(self) -> StepRule:
-        """A fresh step rule."""
-        if self.step == "gradient":
-            return Gradient(self.rate)
-        if self.step == "normalised":
-            return Normalised(self.rate, self.momentum)
-        return Adam(self.rate)
-
-    def stopping_rule(self) -> StoppingRule:
-        """A fresh stopping rule."""
-        return Elbow(self.window) if self.stop == "elbow" else Fixed()
 
 
 _PRESETS = {

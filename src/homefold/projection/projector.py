@@ -10,11 +10,10 @@ import torch
 
 from homefold.manifold import Manifold
 from homefold.projection.config import ProjectionConfig
-from homefold.projection.engines import ENGINES, choose_engine, gradient_function
-from homefold.projection.objective import cosine_distance
+from homefold.projection.engines import ENGINES, Search, choose_engine
 from homefold.projection.recorded import RowTensors, recorded_rows
-from homefold.projection.search import Decoder, Search
-from homefold.projection.starts import start_names, starting_latents
+from homefold.projection.rules.objective import Decoder, cosine_distance, gradient_function
+from homefold.projection.rules.starts import start_names, starting_latents
 from homefold.runtime.captured_step import Recorder, recorder_for
 from homefold.runtime.device import one_thread
 from homefold.runtime.progress import ProgressReporter, SilentReporter
@@ -22,11 +21,7 @@ from homefold.runtime.tiles import fill_tile, steady_tile
 
 __all__ = ["Projection", "chosen_engine", "preferred_tile", "project"]
 
-# These never look at another row, so their tiles need no filling up.
-_ROW_BY_ROW = ("fused", "reference")
-# These launch nothing from Python that a CUDA graph could not hold.
-_RECORDED = ("fused",)
-
+_NO_SEARCH = "none"
 _TILE_ROWS = {"cpu": 16, "cuda": 4096, "mps": 256}
 
 
@@ -52,7 +47,7 @@ class Projection:
     iterations: torch.Tensor
     start: torch.Tensor
     start_names: tuple[str, ...]
-    engine: str = "none"
+    engine: str = _NO_SEARCH
 
     def cpu(self) -> Projection:
         """The same, with every tensor on the CPU."""
@@ -81,7 +76,7 @@ def _decoder(manifold: Manifold) -> Decoder:
 def chosen_engine(config: ProjectionConfig, manifold: Manifold) -> str:
     """The engine that will run on the manifold's device; "none" where there is nothing to search."""
     if not manifold.is_continuous:
-        return "none"
+        return _NO_SEARCH
     return choose_engine(_decoder(manifold), config, manifold.bank_features.device)
 
 
@@ -103,7 +98,7 @@ def _tile(manifold: Manifold, config: ProjectionConfig, device: torch.device) ->
         parts = (starts, loss.view(n, s, 1), gradient.view(n, s, k))
         return torch.cat([torch.cat(parts, dim=2).flatten(1), manifold.decode(starts[:, 0].contiguous())], dim=1)
 
-    key = (config.encoder_start, config.random_starts, config.nearest_starts)
+    key = start_names(config, manifold)
     return steady_tile(manifold, key, one_step, (manifold.feature_dim,), preferred_tile(config, device), device)
 
 
@@ -146,7 +141,7 @@ def _project_rows(manifold: Manifold, z: torch.Tensor, size: int, config: Projec
 
     recorder = _recorder(z.device)
     engine = chosen_engine(config, manifold)
-    if recorder is None or engine not in _RECORDED or not len(z):
+    if recorder is None or not len(z) or engine == _NO_SEARCH or not ENGINES[engine].recordable:
         return project_rows(manifold, z)
 
     def tensors(manifold: Manifold, z: torch.Tensor) -> RowTensors:
@@ -200,10 +195,10 @@ def _search(
     engine: str, decode: Decoder, z: torch.Tensor, starts: torch.Tensor, filled: int, config: ProjectionConfig
 ) -> Search:
     """The ends of all searches of a tile; what fills it up is searched for only where the engine wants whole tiles."""
-    run = ENGINES[engine]
-    if engine not in _ROW_BY_ROW or not filled:
-        return run(decode, z, starts, config)
-    return run(decode, z[:filled], starts[:filled], config).filled(len(z))
+    chosen = ENGINES[engine]
+    if not chosen.row_by_row or not filled:
+        return chosen.run(decode, z, starts, config)
+    return chosen.run(decode, z[:filled], starts[:filled], config).filled(len(z))
 
 
 def _nearest_point(manifold: Manifold, z: torch.Tensor) -> Projection:

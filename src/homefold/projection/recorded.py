@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary, ref
 import torch
 
 from homefold.manifold import Manifold
-from homefold.projection.mlp import weights_version
+from homefold.projection.rules.objective import weights_version
 from homefold.runtime.captured_step import CapturedStep, Recorder
 
 __all__ = ["RowTensors", "recorded_rows"]

@@ -16,8 +16,8 @@ from matplotlib.axes import Axes
 from homefold.data.dataset import DomainDataset
 from homefold.manifold import Manifold
 from homefold.projection import ProjectionConfig, elbow_index, projection_preset
-from homefold.projection.engines import loss_curve
-from homefold.projection.starts import starting_latents
+from homefold.projection.engines.reference import loss_curve
+from homefold.projection.rules.starts import starting_latents
 from homefold.stages.feature_model import FeatureModel
 from homefold.store.files import write_atomically
 

@@ -17,8 +17,9 @@ from homefold.methods.base import Answers, ClassifierNetwork, Method, MethodInfo
 from homefold.methods.training.deep_all import deep_all_config
 from homefold.methods.training.offset_stop import project_with_offset
 from homefold.projection import Projection, ProjectionConfig, elbow_index, projection_preset
-from homefold.projection.engines import loss_and_gradient
-from homefold.projection.starts import starting_latents
+from homefold.projection.rules.objective import loss_and_gradient
+from homefold.projection.rules.starts import starting_latents
+from homefold.projection.rules.steps import step_rule, walk
 from homefold.runtime.device import one_thread
 from homefold.stages.feature_model import FeatureModel, to_sphere
 from homefold.stages.features import FeatureStage, require_stage_1
@@ -171,16 +172,10 @@ class TrainedHome(TrainedMethod):
 
 def _losses(manifold: Manifold, z: torch.Tensor, search: ProjectionConfig, seed: int) -> torch.Tensor:
     """The loss before each step of the search from its first start, `(steps, n)`."""
-    losses = []
     with torch.no_grad(), one_thread(z.device):
         u = starting_latents(search, manifold, z, seed)[:, 0]
-        rule = search.step_rule()
-        rule.reset(u)
-        for _ in range(search.steps):
-            loss, gradient = loss_and_gradient(manifold.decode, u, z)
-            u = rule.step(u, gradient)
-            losses.append(loss)
-    return torch.stack(losses)
+        steps = walk(step_rule(search), lambda u: loss_and_gradient(manifold.decode, u, z), u, search.steps)
+        return torch.stack([loss for loss, _ in steps])
 
 
 class _ToSphere(nn.Module):

@@ -9,9 +9,9 @@ import torch
 from homefold.errors import ConfigError
 from homefold.manifold import Manifold
 from homefold.projection import Projection, ProjectionConfig, project
-from homefold.projection.engines import loss_and_gradient
-from homefold.projection.objective import cosine_distance
-from homefold.projection.starts import starting_latents
+from homefold.projection.rules.objective import cosine_distance, loss_and_gradient
+from homefold.projection.rules.starts import starting_latents
+from homefold.projection.rules.steps import step_rule, walk
 from homefold.runtime.device import one_thread
 
 __all__ = ["project_with_offset"]
@@ -52,11 +52,8 @@ def _walk(
     """The latent of each row after its own number of steps."""
     with torch.no_grad(), one_thread(z.device):
         u = starting_latents(config, manifold, z, seed)[:, 0]
-        rule = config.step_rule()
-        rule.reset(u)
         chosen = u.clone()
-        for step in range(1, int(wanted.max()) + 1):
-            _, gradient = loss_and_gradient(manifold.decode, u, z)
-            u = rule.step(u, gradient)
-            chosen = torch.where((wanted == step)[:, None], u, chosen)
+        steps = walk(step_rule(config), lambda u: loss_and_gradient(manifold.decode, u, z), u, int(wanted.max()))
+        for step, (_, after) in enumerate(steps, 1):
+            chosen = torch.where((wanted == step)[:, None], after, chosen)
     return chosen

@@ -12,25 +12,22 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from homefold.errors import ConfigError
 from homefold.projection.config import ProjectionConfig
-from homefold.projection.mlp import MLPDecoder, mlp_decoder
-from homefold.projection.on_chip import side, why_not_on_chip
-from homefold.projection.search import Decoder, Search
+from homefold.projection.engines.engine import Engine, Search
+from homefold.projection.engines.on_chip import STEP_RULES, STOPPING_RULES, side, why_not_on_chip
+from homefold.projection.rules.objective import Decoder, MLPDecoder, mlp_decoder
 from homefold.runtime.tiles import apply_in_tiles
 from homefold.runtime.triton_ready import why_no_triton
 
-__all__ = ["fused", "fused_search", "why_not_fused"]
+__all__ = ["FUSED", "fused", "fused_search"]
 
 _TERM_ROWS = 4096
 # What a multiprocessor of a Hopper chip has, for where torch does not say.
 _SHARED_BYTES = 232_448
 
 
-def why_not_fused(decode: Decoder, config: ProjectionConfig, device: torch.device) -> str:
-    """Why the kernel cannot run this search of this decoder on this device; empty where it can."""
-    if device.type != "cuda":
-        return f"it needs a CUDA device, and this is {device}"
+def _why_no_kernel(decode: Decoder, config: ProjectionConfig, device: torch.device) -> str:
+    """Why the kernel cannot be built or hold this decoder on a CUDA device; empty where it can."""
     return why_no_triton(device) or why_not_on_chip(decode, config, _shared_bytes(device))
 
 
@@ -86,10 +83,7 @@ def _target_terms(decoder: MLPDecoder, targets: torch.Tensor) -> tuple[torch.Ten
 
 
 def fused(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: ProjectionConfig) -> Search:
-    """Search for all samples × all starts in one launch. See `engines.batched` for the contract."""
-    reason = why_not_fused(decode, config, starts.device)
-    if reason:
-        raise ConfigError(f"the fused engine cannot run: {reason}. Choose --projection.engine auto.")
+    """Search for all samples × all starts in one launch. See `SearchFunction`."""
     decoder = mlp_decoder(decode)
     assert decoder is not None
     return fused_search(decoder, targets, starts, config)
@@ -97,7 +91,7 @@ def fused(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: 
 
 def fused_search(decoder: MLPDecoder, targets: torch.Tensor, starts: torch.Tensor, config: ProjectionConfig) -> Search:
     """`fused` for a decoder that is known to fit."""
-    from homefold.projection.kernel import launch  # Triton is not there on every platform
+    from homefold.projection.engines.kernel import launch  # Triton is not there on every platform
 
     n, s, k = starts.shape
     weights = _kernel_weights(decoder, config.resolved_precision)
@@ -114,3 +108,15 @@ def fused_search(decoder: MLPDecoder, targets: torch.Tensor, starts: torch.Tenso
     )
     steps, before, after = (x.view(n, s) for x in per_row)
     return Search(found[:, :k].reshape(n, s, k), steps.long(), before, after)
+
+
+FUSED = Engine(
+    "fused",
+    fused,
+    device_type="cuda",
+    step_rules=frozenset(STEP_RULES),
+    stopping_rules=frozenset(STOPPING_RULES),
+    further_reason=_why_no_kernel,
+    row_by_row=True,
+    recordable=True,
+)

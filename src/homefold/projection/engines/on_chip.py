@@ -1,4 +1,4 @@
-"""What the kernel of the `fused` engine needs of a chip: its tiles and a multiprocessor's memory."""
+"""What the kernel of the `fused` engine knows, and what it needs of a chip: its tiles and a multiprocessor's memory."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from homefold.projection.config import ProjectionConfig
-from homefold.projection.mlp import mlp_decoder
-from homefold.projection.search import Decoder
+from homefold.projection.rules.objective import Decoder, mlp_decoder
 
-__all__ = ["Tile", "side", "tile_for", "why_not_on_chip"]
+__all__ = ["STEP_RULES", "STOPPING_RULES", "Tile", "side", "tile_for", "why_not_on_chip"]
+
+STEP_RULES = {"gradient": 0, "normalised": 1, "adam": 2}
+STOPPING_RULES = {"fixed": 0, "elbow": 1}
+"""The rules whose arithmetic the kernel repeats, and what it calls them."""
 
 _WIDEST = 256
 _SMALLEST_SIDE = 16

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from homefold.projection.stopping import Elbow, Fixed, elbow_index
+from homefold.projection.rules.stopping.elbow import Elbow, elbow_index
+from homefold.projection.rules.stopping.fixed import Fixed
 
 
 def obvious_elbow(curve: list[float], window: int) -> int:
@@ -30,10 +31,12 @@ curves = hnp.arrays(np.float32, st.integers(9, 40), elements=st.floats(0, 2, wid
 
 def run(rule, curve: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Feed a rule the curves `(m, n)`; the latent after step i is i + 1."""
-    rule.reset(torch.zeros(curve.shape[1], 1))
+    last = torch.zeros(curve.shape[1], 1)
+    memory = rule.memory(last)
     for i, loss in enumerate(curve):
-        rule.update(i, loss, torch.full((curve.shape[1], 1), i + 1.0))
-    return rule.result()
+        last = torch.full((curve.shape[1], 1), i + 1.0)
+        memory = rule.watch(i, loss, last, memory)
+    return rule.result(last, len(curve), memory)
 
 
 @given(curve=curves, window=st.sampled_from([1, 3, 5, 7]))
@@ -56,11 +59,15 @@ def test_the_elbow_of_two_straight_lines_is_where_they_meet():
     assert int(elbow_index(torch.cat([falling, flat])[:, None], window=5)) == pytest.approx(60, abs=3)
 
 
-def test_the_elbow_keeps_a_bounded_number_of_tensors():
-    rule = Elbow(5)
-    run(rule, torch.rand(500, 3))
-    kept = sum(len(value) for value in vars(rule).values() if isinstance(value, list))
-    assert kept == 5 + 3 + 4
+@pytest.mark.parametrize("rule", [Elbow(5), Fixed()])
+def test_memory_keeps_its_shape_and_is_never_written_to(rule):
+    """So it can lie in tensors that a CUDA graph reads and writes, and the step's number in one of them."""
+    first = rule.memory(torch.zeros(3, 2))
+    before = [x.clone() for x in first]
+    for step in (0, torch.tensor([9])):
+        after = rule.watch(step, torch.rand(3), torch.rand(3, 2), first)
+        assert [(x.shape, x.dtype) for x in after] == [(x.shape, x.dtype) for x in before]
+        assert all(torch.equal(x, y) for x, y in zip(first, before, strict=True))
 
 
 def test_fixed_takes_the_last():

@@ -7,7 +7,7 @@ import torch
 
 from homefold.manifold.base import mlp
 from homefold.projection import ProjectionConfig
-from homefold.projection.on_chip import side, tile_for, why_not_on_chip
+from homefold.projection.engines.on_chip import STEP_RULES, STOPPING_RULES, side, tile_for, why_not_on_chip
 
 HOPPER, ADA = 232_448, 101_376
 
@@ -37,7 +37,7 @@ def compiled_bytes(widths: tuple[int, ...], config: ProjectionConfig) -> int:
     """Shared memory of the kernel, compiled for compute capability 9.0."""
     triton = pytest.importorskip("triton")
     compiler = pytest.importorskip("triton.backends.compiler")
-    from homefold.projection import kernel
+    from homefold.projection.engines import kernel
 
     pointers = {name: "*fp32" for name in kernel._search.arg_names if name.endswith("_ptr")}
     pointers |= {"w1_ptr": "*bf16", "w2_ptr": "*bf16", "gram_ptr": "*bf16", "steps_ptr": "*i32"}
@@ -52,8 +52,8 @@ def compiled_bytes(widths: tuple[int, ...], config: ProjectionConfig) -> int:
         "H": hidden[-1],
         "DEPTH": len(hidden),
         "WINDOW": config.window,
-        "STEP": kernel._STEP_RULES[config.step],
-        "STOP": kernel._STOPPING_RULES[config.stop],
+        "STEP": STEP_RULES[config.step],
+        "STOP": STOPPING_RULES[config.stop],
         "PARTS": kernel._PARTS[config.resolved_precision],
     }
     signature = pointers | numbers | dict.fromkeys(constants, "constexpr")

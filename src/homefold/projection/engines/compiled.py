@@ -15,14 +15,13 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 
-from homefold.errors import ConfigError
 from homefold.projection.config import ProjectionConfig
-from homefold.projection.mlp import weights_version
-from homefold.projection.search import Decoder, Search
-from homefold.projection.tensor_search import TensorSearch
+from homefold.projection.engines.engine import Engine, Search
+from homefold.projection.engines.tensor_search import TensorSearch
+from homefold.projection.rules.objective import Decoder, weights_version
 from homefold.runtime.triton_ready import why_no_triton
 
-__all__ = ["compiled"]
+__all__ = ["COMPILED", "compiled"]
 
 _MOST_KEPT = 8
 
@@ -63,11 +62,7 @@ def _recorded(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, conf
 
 
 def compiled(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: ProjectionConfig) -> Search:
-    """All samples × all starts, replayed from CUDA graphs. See `engines.batched` for the contract."""
-    if starts.device.type != "cuda":
-        raise ConfigError(
-            f"the compiled engine needs a CUDA device, and this is {starts.device}; choose --projection.engine auto."
-        )
+    """All samples × all starts, replayed from CUDA graphs. See `SearchFunction`."""
     n, s, k = starts.shape
     rows = starts.reshape(n * s, k)
     with torch.no_grad(), _matmul_precision(config.resolved_precision):
@@ -79,3 +74,6 @@ def compiled(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, confi
             chosen, steps = search.result()
             after = search.loss(chosen)
     return Search(chosen.view(n, s, k), steps.view(n, s), before.view(n, s), after.view(n, s))
+
+
+COMPILED = Engine("compiled", compiled, device_type="cuda")

@@ -17,12 +17,17 @@ from homefold.errors import ConfigError
 from homefold.manifold import ManifoldConfig, fit_manifold
 from homefold.manifold.base import mlp
 from homefold.projection import ProjectionConfig, chosen_engine, project
-from homefold.projection.compiled import compiled
-from homefold.projection.engines import batched, choose_engine, gradient_function, loss_and_gradient, reference
-from homefold.projection.fused import fused
-from homefold.projection.mlp import MLPGradient, mlp_decoder, mlp_loss_and_gradient
-from homefold.projection.search import Search
-from homefold.projection.tensor_search import TensorSearch
+from homefold.projection.engines import Search, choose_engine
+from homefold.projection.engines.batched import batched
+from homefold.projection.engines.reference import reference
+from homefold.projection.engines.tensor_search import TensorSearch
+from homefold.projection.rules.objective import (
+    MLPGradient,
+    gradient_function,
+    loss_and_gradient,
+    mlp_decoder,
+    mlp_loss_and_gradient,
+)
 
 KERNEL_TESTS = Path(__file__).with_name("kernel_in_the_interpreter.py")
 
@@ -133,10 +138,11 @@ def test_the_kernel_ends_where_the_reference_does(interpreted):
     assert "13 passed" in interpreted(KERNEL_TESTS)
 
 
-@pytest.mark.parametrize("engine", [compiled, fused])
-def test_engines_of_a_gpu_say_so_on_a_cpu(engine):
-    with pytest.raises(ConfigError, match=r"needs a CUDA device, and this is cpu.*engine auto"):
-        engine(mlp(3, 16, 5), torch.ones(1, 5), torch.ones(1, 1, 3), ProjectionConfig())
+@pytest.mark.parametrize("engine", ["compiled", "fused"])
+def test_engines_of_a_gpu_say_so_on_a_cpu(manifold, engine):
+    words = rf"the {engine} engine cannot run: it needs a CUDA device, and this is cpu.*engine auto"
+    with pytest.raises(ConfigError, match=words):
+        project(manifold, torch.ones(1, 24), ProjectionConfig(engine=engine))
 
 
 def test_auto_takes_the_batched_engine_on_a_cpu():
@@ -178,3 +184,22 @@ def test_no_step_at_all_still_measures_where_it_is():
     found, expected = (project(manifold, z[:7], replace(config, engine=engine)) for engine in ("batched", "reference"))
     assert found.start.tolist() == expected.start.tolist()
     torch.testing.assert_close(found.similarity_after, expected.similarity_after)
+
+
+@pytest.mark.parametrize("step", ["gradient", "normalised", "adam"])
+@pytest.mark.parametrize("stop", ["fixed", "elbow"])
+def test_the_arithmetic_that_a_gpu_compiles_is_that_of_the_rules(step, stop):
+    decode = _decoder(3, 4, 8, 8, 6)
+    targets, starts = _problem(decode, 3, 2)
+    config = ProjectionConfig(step=step, stop=stop, steps=9, rate=0.05)
+    search = TensorSearch(decode, 6, config, starts, latent_dim=4, feature_dim=6)
+    search.advance = torch.compile(search.advance, backend="aot_eager", dynamic=False, fullgraph=True)
+    with torch.no_grad():
+        search.reset(targets, starts.reshape(6, 4))
+        search.run(graphs=False)
+        chosen, steps = search.result()
+        search.step()
+        search.step()
+    expected = reference(decode, targets, starts, config)
+    torch.testing.assert_close(chosen.view(3, 2, 4), expected.latents)
+    assert steps.view(3, 2).tolist() == expected.steps.tolist()

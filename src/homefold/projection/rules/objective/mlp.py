@@ -11,12 +11,14 @@ through the hidden layers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
+
+from homefold.projection.rules.objective.cosine import Decoder
 
 __all__ = ["MLPDecoder", "MLPGradient", "mlp_decoder", "mlp_loss_and_gradient", "weights_version"]
 
@@ -66,7 +68,7 @@ def weights_version(tensors: Iterable[torch.Tensor]) -> tuple[object, ...]:
     return tuple((x.data_ptr(), 0 if x.is_inference() else x._version, x.shape, x.dtype, x.device) for x in tensors)
 
 
-def mlp_decoder(decode: Callable[[torch.Tensor], torch.Tensor]) -> MLPDecoder | None:
+def mlp_decoder(decode: Decoder) -> MLPDecoder | None:
     """`decode` prepared for the search where it is such an MLP, else None. Remembered while its weights stay."""
     if not isinstance(decode, nn.Sequential):
         return None
@@ -101,6 +103,59 @@ def _prepare(decode: nn.Sequential) -> MLPDecoder | None:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class _Buffers:
+    """Memory for what a step computes; where it is None, fresh memory is taken."""
+
+    hidden: Sequence[torch.Tensor | None]
+    backward: Sequence[torch.Tensor | None]
+    q: torch.Tensor | None = None
+    product: torch.Tensor | None = None
+
+    @staticmethod
+    def none(decoder: MLPDecoder) -> _Buffers:
+        """Fresh memory each time, for a compiler to do without."""
+        return _Buffers([None] * len(decoder.biases), [None] * len(decoder.widths))
+
+    @staticmethod
+    def of(decoder: MLPDecoder, rows: int, like: torch.Tensor) -> _Buffers:
+        """Memory for so many rows, used again in every step."""
+        hidden = [like.new_empty(rows, len(bias)) for bias in decoder.biases]
+        backward = [like.new_empty(rows, width) for width in decoder.widths]
+        return _Buffers(hidden, backward, torch.empty_like(hidden[-1]), torch.empty_like(hidden[-1]))
+
+
+def mlp_loss_and_gradient(
+    decoder: MLPDecoder, u: torch.Tensor, p: torch.Tensor, c: torch.Tensor, buffers: _Buffers | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """L_S `(rows,)` at `u: (rows, k)`, and its gradient `(rows, k)`.
+
+    Args:
+        decoder: G.
+        u: `(rows, k)`.
+        p: `(rows, h)`, and
+        c: `(rows,)`, see `MLPDecoder.target_terms`.
+        buffers: what to compute in.
+    """
+    d, at = decoder, buffers or _Buffers.none(decoder)
+    h, hidden = u, []
+    for weight, bias, out in zip(d.weights, d.biases, at.hidden, strict=True):
+        h = torch.nn.functional.leaky_relu_(torch.addmm(bias, h, weight, out=out), d.slope)
+        hidden.append(h)
+    q = torch.addmm(d.gram_bias, h, d.gram, out=at.q)
+    dot = torch.mul(h, p, out=at.product).sum(1).add_(c)
+    square = torch.addcmul(torch.mul(h, q, out=at.product), h, d.gram_bias, out=at.product).sum(1)
+    inverse = square.add_(d.bias_square).clamp_min_(_SMALLEST).rsqrt_()
+    cosine = dot.mul_(inverse)
+    toward = (cosine * inverse).mul_(inverse)
+    gradient = torch.mul(q, toward[:, None], out=at.backward[-1]).addcmul_(p, inverse[:, None], value=-1)
+    for i in range(len(d.weights) - 1, -1, -1):
+        # Written over the gradient: an operation of its own size needs no memory of its own.
+        torch.ops.aten.leaky_relu_backward.grad_input(gradient, hidden[i], d.slope, True, grad_input=gradient)
+        gradient = torch.mm(gradient, d.weights[i].T, out=at.backward[i])
+    return 1 - cosine, gradient
+
+
 class MLPGradient:
     """L_S and its gradient at latents of a fixed number of rows, computed in buffers that every step uses again.
 
@@ -114,51 +169,8 @@ class MLPGradient:
         self.decoder = decoder
         p, c = decoder.target_terms(targets)
         self._p, self._c = p.repeat_interleave(repeats, dim=0), c.repeat_interleave(repeats)
-        rows = len(self._c)
-        self._hidden = [targets.new_empty(rows, len(bias)) for bias in decoder.biases]
-        self._backward = [targets.new_empty(rows, width) for width in decoder.widths]
-        self._q, self._product = torch.empty_like(self._hidden[-1]), torch.empty_like(self._hidden[-1])
+        self._buffers = _Buffers.of(decoder, len(self._c), targets)
 
     def __call__(self, u: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """L_S `(rows,)` at `u: (rows, k)`, and its gradient `(rows, k)`, which the next call overwrites."""
-        d = self.decoder
-        h = u
-        for weight, bias, out in zip(d.weights, d.biases, self._hidden, strict=True):
-            h = torch.nn.functional.leaky_relu_(torch.addmm(bias, h, weight, out=out), d.slope)
-        q = torch.addmm(d.gram_bias, h, d.gram, out=self._q)
-        dot = torch.mul(h, self._p, out=self._product).sum(1).add_(self._c)
-        square = torch.addcmul(torch.mul(h, q, out=self._product), h, d.gram_bias, out=self._product).sum(1)
-        inverse = square.add_(d.bias_square).clamp_min_(_SMALLEST).rsqrt_()
-        cosine = dot.mul_(inverse)
-        toward = (cosine * inverse).mul_(inverse)
-        gradient = self._backward[-1]
-        torch.mul(q, toward[:, None], out=gradient).addcmul_(self._p, inverse[:, None], value=-1)
-        for i in range(len(d.weights) - 1, -1, -1):
-            torch.ops.aten.leaky_relu_backward.grad_input(gradient, self._hidden[i], d.slope, True, grad_input=gradient)
-            gradient = torch.mm(gradient, d.weights[i].T, out=self._backward[i])
-        return 1 - cosine, gradient
-
-
-def mlp_loss_and_gradient(
-    decoder: MLPDecoder, u: torch.Tensor, p: torch.Tensor, c: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """What `MLPGradient` computes, written without buffers for a compiler to fuse.
-
-    Args:
-        decoder: G.
-        u: `(rows, k)`.
-        p: `(rows, h)`, and
-        c: `(rows,)`, see `MLPDecoder.target_terms`.
-    """
-    h, positive = u, []
-    for weight, bias in zip(decoder.weights, decoder.biases, strict=True):
-        h = torch.nn.functional.leaky_relu(torch.addmm(bias, h, weight), decoder.slope)
-        positive.append(h > 0)
-    q = torch.addmm(decoder.gram_bias, h, decoder.gram)
-    square = (h * (q + decoder.gram_bias)).sum(1) + decoder.bias_square
-    inverse = square.clamp_min(_SMALLEST).rsqrt()
-    cosine = ((h * p).sum(1) + c) * inverse
-    gradient = (cosine * inverse * inverse)[:, None] * q - inverse[:, None] * p
-    for weight, where in zip(reversed(decoder.weights), reversed(positive), strict=True):
-        gradient = torch.where(where, gradient, decoder.slope * gradient) @ weight.T
-    return 1 - cosine, gradient
+        return mlp_loss_and_gradient(self.decoder, u, self._p, self._c, self._buffers)

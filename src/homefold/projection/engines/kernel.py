@@ -7,12 +7,10 @@ import triton
 import triton.language as tl
 
 from homefold.projection.config import ProjectionConfig
-from homefold.projection.on_chip import tile_for
+from homefold.projection.engines.on_chip import STEP_RULES, STOPPING_RULES, tile_for
 
 __all__ = ["launch"]
 
-_STEP_RULES = {"gradient": 0, "normalised": 1, "adam": 2}
-_STOPPING_RULES = {"fixed": 0, "elbow": 1}
 _PARTS = {"highest": 0, "high": 2, "medium": 1}
 _SMALLEST = tl.constexpr(1e-24)
 _SMALLEST_LENGTH = tl.constexpr(1e-12)
@@ -242,7 +240,7 @@ def launch(
         starts, p, c, *weights, found, steps, before, after, losses, latents,
         rows, slots, config.steps, config.rate, config.momentum, slope,
         BLOCK=tile.rows, K=k, H1=weights[0].shape[2], H=p.shape[1], DEPTH=depth, WINDOW=config.window,
-        STEP=_STEP_RULES[config.step], STOP=_STOPPING_RULES[config.stop], PARTS=_PARTS[config.resolved_precision],
+        STEP=STEP_RULES[config.step], STOP=STOPPING_RULES[config.stop], PARTS=_PARTS[config.resolved_precision],
         num_warps=tile.warps, enable_fp_fusion=True,
     )  # fmt: skip
     return found, steps, before, after

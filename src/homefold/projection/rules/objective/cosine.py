@@ -1,4 +1,4 @@
-"""What the search for u* minimises."""
+"""L_S, the cosine distance, and its gradient by autograd."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Callable
 
 import torch
 
-__all__ = ["Measure", "cosine_distance"]
+__all__ = ["Decoder", "Measure", "cosine_distance", "loss_and_gradient"]
+
+Decoder = Callable[[torch.Tensor], torch.Tensor]
+"""G: latents `(rows, k)` to features `(rows, d)`, each row on its own."""
 
 Measure = Callable[..., tuple[torch.Tensor, torch.Tensor]]
 """Latents `(rows, k)`, and what it needs of the targets, to the loss `(rows,)` and its gradient `(rows, k)`."""
@@ -24,3 +27,12 @@ def cosine_distance(z: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     """
     length, target_length = (x.square().sum(1).clamp_min(_SMALLEST).sqrt() for x in (z, target))
     return 1 - (z * target).sum(1) / (length * target_length)
+
+
+def loss_and_gradient(decode: Decoder, u: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """L_S `(rows,)` at latents `u: (rows, k)`, and its gradient `(rows, k)`, by autograd."""
+    with torch.enable_grad():
+        u = u.detach().requires_grad_()
+        loss = cosine_distance(decode(u), targets)
+        (gradient,) = torch.autograd.grad(loss.sum(), u)
+    return loss.detach(), gradient

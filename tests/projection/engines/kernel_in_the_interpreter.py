@@ -12,9 +12,9 @@ import torch
 
 from homefold.manifold.base import mlp
 from homefold.projection import ProjectionConfig
-from homefold.projection.engines import reference
-from homefold.projection.fused import fused_search
-from homefold.projection.mlp import mlp_decoder
+from homefold.projection.engines.fused import fused_search
+from homefold.projection.engines.reference import reference
+from homefold.projection.rules.objective import mlp_decoder
 
 
 @pytest.mark.parametrize("hidden", [(20,), (40, 20)])

@@ -10,7 +10,8 @@ import torch
 from homefold import Homefold
 from homefold.manifold.base import mlp
 from homefold.projection import ProjectionConfig
-from homefold.projection.engines import ENGINES, reference
+from homefold.projection.engines import ENGINES
+from homefold.projection.engines.reference import reference
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -25,7 +26,7 @@ def _search(engine: str, precision: str, rules: dict[str, Any], n: int = 40, s: 
     rate = 50.0 if rules["step"] == "gradient" else 0.05
     config = ProjectionConfig(steps=steps, rate=rate, precision=precision, **rules)
     with torch.no_grad():
-        found = ENGINES[engine](decode, targets, starts, config)
+        found = ENGINES[engine].run(decode, targets, starts, config)
     return found, (decode, targets, starts, config)
 
 
@@ -58,7 +59,7 @@ def test_bfloat16_ends_nearly_where_float64_does():
 def test_a_row_of_the_kernel_has_the_same_bytes_in_any_batch(precision, rules):
     found, (decode, targets, starts, config) = _search("fused", precision, rules)
     order = torch.randperm(40, generator=torch.Generator().manual_seed(0)).cuda()
-    permuted = ENGINES["fused"](decode, targets[order], starts[order], config)
+    permuted = ENGINES["fused"].run(decode, targets[order], starts[order], config)
     for name in ("latents", "steps", "before", "after"):
         assert torch.equal(getattr(permuted, name), getattr(found, name)[order])
 

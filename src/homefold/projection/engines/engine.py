@@ -1,0 +1,80 @@
+"""What every engine is given, what it returns, and how it says what it cannot run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from homefold.projection.config import ProjectionConfig
+from homefold.projection.rules.objective import Decoder
+from homefold.runtime.tiles import fill_tile
+
+__all__ = ["Engine", "Search", "SearchFunction"]
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """The ends of n × s searches.
+
+    Args:
+        latents: u* `(n, s, k)`.
+        steps: `(n, s)` from the start to u*.
+        before: `(n, s)` L_S at the start.
+        after: `(n, s)` L_S at u*.
+    """
+
+    latents: torch.Tensor
+    steps: torch.Tensor
+    before: torch.Tensor
+    after: torch.Tensor
+
+    def filled(self, size: int) -> Search:
+        """The same with its last sample repeated until there are `size`."""
+        return Search(*(fill_tile(x, size) for x in (self.latents, self.steps, self.before, self.after)))
+
+
+SearchFunction = Callable[[Decoder, torch.Tensor, torch.Tensor, ProjectionConfig], Search]
+"""The search for targets `(n, d)` from starts `(n, s, k)`, with the rules that the settings name."""
+
+
+def _nothing_else(decode: Decoder, config: ProjectionConfig, device: torch.device) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A way to run the search, and what it supports.
+
+    Args:
+        name: as the settings spell it.
+        run: runs it.
+        device_type: the kind of device it needs; None takes any.
+        step_rules: names of those it knows; None takes every one.
+        stopping_rules: names of those it knows; None takes every one.
+        further_reason: why it cannot run this decoder with these settings, beyond that; empty where it can.
+        row_by_row: it never looks at another row, so that its tiles need no filling up.
+        recordable: it launches nothing from Python that a CUDA graph could not hold.
+    """
+
+    name: str
+    run: SearchFunction
+    device_type: str | None = None
+    step_rules: frozenset[str] | None = None
+    stopping_rules: frozenset[str] | None = None
+    further_reason: Callable[[Decoder, ProjectionConfig, torch.device], str] = _nothing_else
+    row_by_row: bool = False
+    recordable: bool = False
+
+    def why_not(self, decode: Decoder, config: ProjectionConfig, device: torch.device) -> str:
+        """Why it declines this search; empty where it takes it."""
+        if self.device_type is not None and device.type != self.device_type:
+            return f"it needs a {self.device_type.upper()} device, and this is {device}"
+        for kind, known, asked in (
+            ("step", self.step_rules, config.step),
+            ("stopping", self.stopping_rules, config.stop),
+        ):
+            if known is not None and asked not in known:
+                return f"it knows the {kind} rules {', '.join(sorted(known))}, and this is {asked}"
+        return self.further_reason(decode, config, device)

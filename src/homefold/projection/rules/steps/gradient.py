@@ -1,0 +1,40 @@
+"""Plain gradient descent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from homefold.projection.config import ProjectionConfig
+from homefold.projection.rules.steps import STEP_RULES, Memory
+
+__all__ = ["Gradient"]
+
+
+@STEP_RULES.named("gradient")
+class Gradient:
+    """Plain gradient descent, as Algorithm 1 prints it: u ← u − β ∇L_S.
+
+    Args:
+        rate: β.
+    """
+
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+
+    @classmethod
+    def of(cls, config: ProjectionConfig) -> Gradient:
+        return cls(config.rate)
+
+    def memory(self, u: torch.Tensor) -> Memory:
+        return ()
+
+    def numbers(self, step: int) -> tuple[float, ...]:
+        return ()
+
+    def move(
+        self, u: torch.Tensor, gradient: torch.Tensor, memory: Memory, numbers: Sequence[Any]
+    ) -> tuple[torch.Tensor, Memory]:
+        return u - self.rate * gradient, ()

@@ -1,0 +1,51 @@
+"""Stopping rules: which of the latents that a search passed through is u*.
+
+A rule sees the search step by step and keeps only what it needs; its memory does not grow with the number of steps.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+
+from homefold.projection.config import ProjectionConfig
+from homefold.projection.rules.registry import Rules
+from homefold.projection.rules.steps import Memory
+
+__all__ = ["STOPPING_RULES", "StoppingRule", "stopping_rule"]
+
+
+class StoppingRule(Protocol):
+    """Watches a search over n rows and says where each should have stopped.
+
+    It holds settings only, as a `StepRule` does: what it remembers is handed in and out, and never written to.
+    """
+
+    @classmethod
+    def of(cls, config: ProjectionConfig) -> StoppingRule:
+        """The rule with these settings."""
+
+    def memory(self, u: torch.Tensor) -> Memory:
+        """What it remembers before the first step from `u: (n, k)`."""
+
+    def watch(self, step: int | torch.Tensor, loss: torch.Tensor, after: torch.Tensor, memory: Memory) -> Memory:
+        """What it remembers once a step measured `loss: (n,)` before it and moved the latents to `after: (n, k)`.
+
+        Args:
+            step: its number from 0, also as a tensor `(1,)`, so that nothing may branch on it.
+            loss: at the latents before the step.
+            after: the latents after it.
+            memory: from the step before.
+        """
+
+    def result(self, last: torch.Tensor, steps: int, memory: Memory) -> tuple[torch.Tensor, torch.Tensor]:
+        """u* `(n, k)` and how many steps from the start it is, `(n,)`, after `steps` steps that led to `last`."""
+
+
+STOPPING_RULES: Rules[StoppingRule] = Rules("stopping rule", __name__)
+
+
+def stopping_rule(config: ProjectionConfig) -> StoppingRule:
+    """The stopping rule that the settings name."""
+    return STOPPING_RULES[config.stop].of(config)

@@ -1,0 +1,29 @@
+"""No stopping before the last step."""
+
+from __future__ import annotations
+
+import torch
+
+from homefold.projection.config import ProjectionConfig
+from homefold.projection.rules.steps import Memory
+from homefold.projection.rules.stopping import STOPPING_RULES
+
+__all__ = ["Fixed"]
+
+
+@STOPPING_RULES.named("fixed")
+class Fixed:
+    """Take the latent after the last step."""
+
+    @classmethod
+    def of(cls, config: ProjectionConfig) -> Fixed:
+        return cls()
+
+    def memory(self, u: torch.Tensor) -> Memory:
+        return ()
+
+    def watch(self, step: int | torch.Tensor, loss: torch.Tensor, after: torch.Tensor, memory: Memory) -> Memory:
+        return ()
+
+    def result(self, last: torch.Tensor, steps: int, memory: Memory) -> tuple[torch.Tensor, torch.Tensor]:
+        return last, torch.full((len(last),), steps, dtype=torch.long, device=last.device)
