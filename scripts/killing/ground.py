@@ -27,14 +27,12 @@ class Reference:
 
     Args:
         command: the command.
-        seconds: that it takes.
         result: a snapshot of its output.
         paths: everything that lies in its working folder afterwards.
         operations: its file operations in order, with the bytes on the disk before each.
     """
 
     command: Command
-    seconds: float
     result: dict[str, str]
     paths: set[str]
     operations: list[tuple[str, int]]
@@ -50,7 +48,7 @@ class Trial:
         folder: where.
         endings: how each process ended, in order.
         complaints: what is wrong.
-        kills: how many processes were ended by a signal.
+        kills: how many processes were ended by a signal before their work was done.
         refused: whether a process declined to work, in a sentence.
     """
 
@@ -70,7 +68,6 @@ class Trial:
     def disturbed(self, ended: Ended) -> Ended:
         """Note how a process ended that was to be killed."""
         self.endings.append(ended)
-        self.kills += ended.code is not None and (ended.code < 0 or ended.code > 128)
         self._require_polite(ended)
         return ended
 
@@ -155,11 +152,17 @@ class Ground:
         if prepare is not None:
             prepare(folder)
         recorded = self.root / f"{name}.operations"
-        ended = wait_for(start(recording(recorded, command.words), folder))
-        if ended.code != 0:
-            raise SystemExit(f"the undisturbed {command.name} fails (exit code {ended.code}):\n{ended.err}")
+        _require_success(command, wait_for(start(recording(recorded, command.words), folder)))
         result = snapshot(folder / command.out, exact=command.exact)
-        return Reference(command, ended.seconds, result, paths_in(folder), read_recorded(recorded))
+        return Reference(command, result, paths_in(folder), read_recorded(recorded))
+
+    def seconds_now(self, command: Command) -> float:
+        """How long the command takes undisturbed, at the pace that the machine has now."""
+        folder = self.root / "pace"
+        folder.mkdir()
+        ended = _require_success(command, run(command, folder))
+        shutil.rmtree(folder)
+        return ended.seconds
 
     def put_old_model(self, folder: Path) -> None:
         """Put a model of another seed where a fit with --overwrite will write."""
@@ -167,14 +170,19 @@ class Ground:
         if not old.exists():
             old.mkdir()
             other = Command(FIT.name, (*FIT.arguments, "--seed", "1"), FIT.out, exact=True)
-            if (ended := run(other, old)).code != 0:
-                raise SystemExit(f"the undisturbed fit fails (exit code {ended.code}):\n{ended.err}")
+            _require_success(other, run(other, old))
         shutil.copytree(old / FIT.out, folder / FIT.out)
 
     @property
     def old_model(self) -> dict[str, str]:
         """A snapshot of the model that `put_old_model` puts there."""
         return snapshot(self.root / "old" / FIT.out, exact=True)
+
+
+def _require_success(command: Command, ended: Ended) -> Ended:
+    if ended.code != 0:
+        raise SystemExit(f"the undisturbed {command.name} fails (exit code {ended.code}):\n{ended.err}")
+    return ended
 
 
 def _save_photos(folder: Path, cache: Path) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import signal
 from collections import Counter
 from collections.abc import Iterator
-from itertools import cycle, islice
+from itertools import cycle, islice, product
 
-from killing.commands import BENCH, FIT, REPLACING_FIT, Command, run, start, wait_for
+from killing.commands import BENCH, FIT, REPLACING_FIT, Command, Ended, run, start, wait_for
 from killing.compare import snapshot
 from killing.ground import Ground, Reference, Trial
 from killing.moments import HOWS, Moment, dying_at
@@ -22,20 +22,20 @@ _STARTED = 0.15
 
 def at_random_times(ground: Ground, command: Command, kills: int) -> Iterator[Trial]:
     """Killed once, at a time drawn uniformly from that of the undisturbed run."""
-    reference = ground.reference(command)
+    reference, seconds = ground.reference(command), ground.seconds_now(command)
     for _ in range(kills):
         trial = ground.trial(command.name, command.name)
-        _kill_at_random(ground, trial, reference)
+        _stop_at_random(ground, trial, command, seconds)
         yield _finished(ground, trial, reference)
 
 
 def in_chains(ground: Ground, kills: int) -> Iterator[Trial]:
     """The same command killed several times in a row before it may end."""
     for command in islice(cycle([FIT, BENCH]), -(-kills // _CHAIN)):
-        reference = ground.reference(command)
+        reference, seconds = ground.reference(command), ground.seconds_now(command)
         trial = ground.trial("chain", command.name)
         for _ in range(_CHAIN):
-            _kill_at_random(ground, trial, reference)
+            _stop_at_random(ground, trial, command, seconds)
         yield _finished(ground, trial, reference)
 
 
@@ -89,25 +89,17 @@ def _hows(kind: str) -> tuple[str, ...]:
 
 def with_signals(ground: Ground, count: int) -> Iterator[Trial]:
     """Asked to stop, as by Ctrl-C or by a cluster: it says so in a line, and goes on when it is started again."""
-    kinds = [
-        (signal.SIGTERM, 143, FIT),
-        (signal.SIGINT, 130, FIT),
-        (signal.SIGTERM, 143, BENCH),
-        (signal.SIGINT, 130, BENCH),
-    ]
-    for how, code, command in islice(cycle(kinds), count):
-        reference = ground.reference(command)
+    kinds = list(product((FIT, BENCH), ((signal.SIGTERM, 143), (signal.SIGINT, 130))))
+    seconds = {command.name: ground.seconds_now(command) for command in (FIT, BENCH)}
+    for command, (how, code) in islice(cycle(kinds), count):
         trial = ground.trial("signals", f"{command.name}, {how.name}")
-        _stop_at_random(ground, trial, reference, how, code)
-        yield _finished(ground, trial, reference)
+        ended = _stop_at_random(ground, trial, command, seconds[command.name], how, earliest=_STARTED)
+        if ended is not None:
+            _require_farewell(trial, ended, how, code)
+        yield _finished(ground, trial, ground.reference(command))
 
 
-def _stop_at_random(ground: Ground, trial: Trial, reference: Reference, how: signal.Signals, code: int) -> None:
-    after = ground.random.uniform(_STARTED, 1.0) * reference.seconds
-    trial.title += f" after {after:.2f} s"
-    ended = trial.disturbed(run(reference.command, trial.folder, stop_after=after, how=how))
-    if ended.out:  # all was done, and Python itself was stopped on its way out
-        return
+def _require_farewell(trial: Trial, ended: Ended, how: signal.Signals, code: int) -> None:
     lines = [line for line in ended.err.splitlines() if line.startswith("Stopped.")]
     if ended.code != code:
         trial.complaints.append(f"{how.name} gave exit code {ended.code} and not {code}")
@@ -115,23 +107,44 @@ def _stop_at_random(ground: Ground, trial: Trial, reference: Reference, how: sig
         trial.complaints.append(f"{how.name} gave {len(lines)} lines that say so")
 
 
-def _kill_at_random(ground: Ground, trial: Trial, reference: Reference) -> None:
-    """A command that ended before its kill is begun anew: the machine is faster than it was at the reference."""
-    longest = reference.seconds
+def _stop_at_random(
+    ground: Ground,
+    trial: Trial,
+    command: Command,
+    seconds: float,
+    how: signal.Signals = signal.SIGKILL,
+    earliest: float = 0.0,
+) -> Ended | None:
+    """Send a signal at a random time; None when it always came too late.
+
+    A command that had printed its result before is begun anew in an empty folder.
+
+    Args:
+        ground: whose randomness is used.
+        trial: where.
+        command: what.
+        seconds: that it takes undisturbed.
+        how: the signal.
+        earliest: the share of the time before which no signal is sent.
+    """
     for _ in range(_DRAWS):
-        after = ground.random.uniform(0.0, longest)
-        ended = trial.disturbed(run(reference.command, trial.folder, stop_after=after))
-        if ended.code != 0:
+        after = ground.random.uniform(earliest, 1.0) * seconds
+        ended = trial.disturbed(run(command, trial.folder, stop_after=after, how=how))
+        if not ended.out:
+            trial.kills += 1
             trial.title += f" after {after:.2f} s"
-            return
-        longest = ended.seconds
+            return ended
+        seconds = min(seconds, ended.seconds)
         trial.clear()
+    return None
 
 
 def _die_at(trial: Trial, reference: Reference, moment: Moment) -> None:
     words = dying_at(moment, reference.command.words)
-    trial.disturbed(wait_for(start(words, trial.folder)))
-    if not trial.kills:
+    ended = trial.disturbed(wait_for(start(words, trial.folder)))
+    if ended.code in (-signal.SIGKILL, -signal.SIGXFSZ):
+        trial.kills += 1
+    else:
         trial.complaints.append("it ended before that moment")
 
 
