@@ -23,6 +23,7 @@ from homefold.evaluation.planning import Planner, finished_runs, make_plan, reco
 from homefold.evaluation.records import RunRecord
 from homefold.methods import HomeMethod, find_method
 from homefold.methods.training.home import TrainedHome
+from homefold.report.artifacts import read_artifact_file
 from homefold.stages import classifier, encoder, features, manifold
 from homefold.store.stage_store import StageStore
 
@@ -101,6 +102,7 @@ class TestTheWholeSuite:
         street = tiny_digits.only("street")
         for record in records:
             arrays = read_artifact(artifact_path(options.out, record.run))
+            assert set(read_artifact_file(artifact_path(options.out, record.run)).arrays) == set(arrays)
             assert arrays["labels"].tolist() == street.labels.tolist()
             assert (arrays["predicted"] == arrays["labels"]).mean() == pytest.approx(record.accuracy)
             assert (arrays["probabilities"].shape, arrays["probabilities"].dtype) == ((36, 3), np.float16)
