@@ -57,8 +57,8 @@ def _steps_to_answer(losses: torch.Tensor, latents: torch.Tensor, start: torch.T
     """How many steps of a stored search lead to u*."""
     rule = stopping_rule(config)
     memory = rule.memory(start[None])
-    for step in range(len(losses)):
-        memory = rule.watch(step, losses[step : step + 1], latents[step : step + 1], memory)
+    for step, (loss, after) in enumerate(zip(losses[:, None].unbind(), latents[:, None].unbind(), strict=True)):
+        memory = rule.watch(step, loss, after, memory)
     last = latents[-1:] if len(latents) else start[None]
     return int(rule.result(last, len(losses), memory)[1])
 

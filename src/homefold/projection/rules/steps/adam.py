@@ -47,4 +47,7 @@ class Adam:
         smallest, rate = numbers
         mean = (memory[0] * self.beta1).add_(gradient, alpha=1 - self.beta1)
         square = (memory[1] * self.beta2).addcmul_(gradient, gradient, value=1 - self.beta2)
-        return torch.addcdiv(u, mean * rate, square.sqrt().add_(smallest)), (mean, square)
+        scale = square.sqrt().add_(smallest)
+        if isinstance(rate, float):  # the same in one operation
+            return torch.addcdiv(u, mean, scale, value=rate), (mean, square)
+        return torch.addcdiv(u, mean * rate, scale), (mean, square)

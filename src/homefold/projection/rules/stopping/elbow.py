@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from homefold.projection.config import ProjectionConfig
@@ -11,13 +13,12 @@ from homefold.projection.rules.stopping import STOPPING_RULES
 __all__ = ["Elbow", "elbow_index"]
 
 
-def _window_means(losses: torch.Tensor, window: int) -> torch.Tensor:
-    """Means of all whole windows of `losses: (m, n)` along the first axis, added up in order: `(m − w + 1, n)`."""
-    count = len(losses) - window + 1
-    total = losses[:count]
-    for offset in range(1, window):
-        total = total + losses[offset : offset + count]
-    return total / window
+def _mean(losses: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The mean of tensors, added up in order."""
+    total = losses[0]
+    for loss in losses[1:]:
+        total = total + loss
+    return total / len(losses)
 
 
 def elbow_index(losses: torch.Tensor, window: int = 5) -> torch.Tensor:
@@ -37,7 +38,8 @@ def elbow_index(losses: torch.Tensor, window: int = 5) -> torch.Tensor:
     >>> elbow_index(curve, window=1)
     tensor([4])
     """
-    smooth = _window_means(losses, window)
+    count = len(losses) - window + 1
+    smooth = _mean([losses[offset : offset + count] for offset in range(window)])
     bend = smooth[2:] - 2 * smooth[1:-1] + smooth[:-2]
     best = torch.zeros_like(bend[0], dtype=torch.long)
     highest = bend[0]
@@ -66,13 +68,16 @@ class Elbow:
         return cls(config.window)
 
     def memory(self, u: torch.Tensor) -> Memory:
-        """The last losses and latents, the last two smoothed losses, the sharpest bend, and u* with its steps."""
+        """The last losses and latents, the last two smoothed losses, the sharpest bend, steps to u*, and u*.
+
+        What is not yet known is NaN: a bend that depends on it is never the sharpest.
+        """
         n = len(u)
         return (
-            u.new_zeros(self.window, n),
+            u.new_full((self.window, n), torch.nan),
             u.new_zeros(self.window // 2 + 2, *u.shape),
-            u.new_zeros(n),
-            u.new_zeros(n),
+            u.new_full((n,), torch.nan),
+            u.new_full((n,), torch.nan),
             u.new_full((n,), -torch.inf),
             torch.ones(n, dtype=torch.long, device=u.device),
             u.clone(),
@@ -82,10 +87,9 @@ class Elbow:
         losses, latents, older, newer, sharpest, taken, chosen = memory
         losses = torch.cat([losses[1:], loss[None]])
         latents = torch.cat([latents[1:], after[None]])
-        smooth = _window_means(losses, self.window)[0]
+        smooth = _mean(losses.unbind())
         bend = smooth - 2 * newer + older
-        # Before, the window was not yet full three times.
-        better = (bend > sharpest) & (step >= self.window + 1)
+        better = bend > sharpest
         sharpest = torch.where(better, bend, sharpest)
         taken = torch.where(better, step - self.window // 2, taken)
         return losses, latents, newer, smooth, sharpest, taken, torch.where(better[:, None], latents[0], chosen)
