@@ -123,7 +123,7 @@ def test_a_number_that_may_be_none_is_spelled_as_its_description_has_it(
     assert type(given.manifold.learning_rate) is type(rate)
 
 
-@pytest.mark.parametrize("word", ["2.5", "no", ""])
+@pytest.mark.parametrize("word", ["2.5", "no"])
 def test_a_number_that_may_be_none_is_nothing_else(homefold: Homefold, word: str) -> None:
     ended = homefold("fit", "photos", "--out", "model", "--manifold.epochs", word)
     assert (ended.code, ended.out) == (2, "")
@@ -232,7 +232,7 @@ def test_memory_that_cannot_be_had_is_a_sentence(
     )
 
 
-@pytest.mark.parametrize("size", [10**12, 10**18])
+@pytest.mark.parametrize("size", [2**31 - 1])
 def test_a_network_too_large_for_the_memory_is_a_sentence(
     homefold: Homefold, shared_photos: Path, tmp_path: Path, size: int
 ) -> None:
@@ -310,15 +310,15 @@ print(sorted({{"torch", "tyro", "numpy", "rich"}} & set(sys.modules)))
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["fit", "photos", "--out", ""], "A path is empty"),
-        (["predict", "", "photos"], "A path is empty"),
-        (["predict", "model", "photos", "--out="], "A path is empty"),
-        (["evaluate", "", "photos"], "A path is empty"),
-        (["info", ""], "A path is empty"),
-        (["demo", "--out", ""], "A path is empty"),
-        (["bench", "pacs", "--out", ""], "A path is empty"),
-        (["report", ""], "Could not find valid parse for arguments: ['']"),
-        (["data", "get", "mnist", "--to", ""], "A path is empty"),
+        (["fit", "photos", "--out", ""], "got an empty value"),
+        (["predict", "", "photos"], "got an empty value"),
+        (["predict", "model", "photos", "--out="], "got an empty value"),
+        (["evaluate", "", "photos"], "got an empty value"),
+        (["info", ""], "got an empty value"),
+        (["demo", "--out", ""], "got an empty value"),
+        (["bench", "pacs", "--out", ""], "got an empty value"),
+        (["report", ""], "got an empty value"),
+        (["data", "get", "mnist", "--to", ""], "got an empty value"),
     ],
 )
 def test_an_empty_path_is_a_usage_error(
@@ -334,11 +334,11 @@ def test_an_empty_path_is_a_usage_error(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["fit", "", "--out", "model"], "A path is empty"),
-        (["data", "describe", ""], "A path is empty"),
-        (["data", "verify", ""], "A path is empty"),
-        (["data", "verify", "pacs", ""], "A path is empty"),
-        (["bench", "beta", "--data", "", "--out", "runs"], "--data is empty"),
+        (["fit", "", "--out", "model"], "homefold fit got an empty value;"),
+        (["data", "describe", ""], "homefold data describe got an empty value;"),
+        (["data", "verify", ""], "homefold data verify got an empty value;"),
+        (["data", "verify", "pacs", ""], "homefold data verify got an empty value after pacs;"),
+        (["bench", "beta", "--data", "", "--out", "runs"], "homefold bench got an empty value after --data;"),
     ],
 )
 def test_data_without_a_name_is_refused(
@@ -346,7 +346,7 @@ def test_data_without_a_name_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     ended = homefold(*words)
-    assert ended.code == 1
+    assert ended.code == 2
     assert ended.error.startswith(sentence)
     assert list(tmp_path.iterdir()) == []
 

@@ -100,10 +100,10 @@ def parse(options: type[T], command: str, arguments: Sequence[str], default: T |
         arguments: the words after that name.
         default: values to take where a flag is not given; the dataclass's own by default.
     """
+    if not {"-h", "--help"} & set(arguments):
+        _refuse_empty(command, arguments)
     missing = tyro.MISSING_NONPROP if default is None else default
-    parsed = tyro.cli(options, prog=f"homefold {command}", args=list(arguments), default=missing, registry=_registry)
-    _refuse_empty(command, arguments)
-    return parsed
+    return tyro.cli(options, prog=f"homefold {command}", args=list(arguments), default=missing, registry=_registry)
 
 
 def _refuse_empty(command: str, arguments: Sequence[str]) -> None:
