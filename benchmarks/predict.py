@@ -63,7 +63,7 @@ def make_model(folder: Path, preset: str) -> None:
     )
     reports = {
         "images": {"trained_on": 0, "held_out": 0, "skipped": []},
-        "features": {"criterion": "none", "held_out_loss": 0.0},
+        "features": {"criterion": "none", "held_out_loss": 0.0, "selected_epoch": 1},
         "manifold": feature_model.manifold.report.as_dict(),
         "classifier": {"held_out_accuracy": feature_model.classifier.held_out_accuracy},
     }

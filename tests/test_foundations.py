@@ -100,6 +100,7 @@ class TestFiles:
         assert list(tmp_path.iterdir()) == [path]
 
     def test_a_link_stays_a_link(self, tmp_path):
+        (tmp_path / "folder").mkdir()
         (tmp_path / "link").symlink_to(tmp_path / "folder")
         for name in ("a", "b"):
             with atomic_directory(tmp_path / "link", anything) as temporary:

@@ -87,15 +87,15 @@ def test_a_model_that_overflows_tells_for_which_image(broken, few_digits, tmp_pa
 
 def test_an_image_of_a_later_chunk_is_told_by_its_place_among_all(fitted, few_digits, monkeypatch):
     monkeypatch.setattr("homefold.model._DECODED_AT_ONCE", 2)
-    whole = fitted.feature_model.predict
+    whole = fitted.feature_model.classify
     calls = []
 
-    def overflowing(z, **options):
-        calls.append(len(z))
-        found = whole(z, **options)
+    def overflowing(*found_and_settings):
+        calls.append(1)
+        found = whole(*found_and_settings)
         return found if len(calls) < 3 else replace(found, probabilities=found.probabilities * math.nan)
 
-    monkeypatch.setattr(fitted.feature_model, "predict", overflowing)
+    monkeypatch.setattr(fitted.feature_model, "classify", overflowing)
     with pytest.raises(NotFiniteError, match="sample 4 of those given"):
         fitted.predict(few_digits.images[:6])
 

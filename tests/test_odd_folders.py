@@ -123,10 +123,6 @@ def test_odd_tensors(saved, tmp_path, tell):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        (
-            {"per": "class", "kl_weight": 1e-4, "manifold_epochs": 300, "latent_dim": 8, "hidden": (128, 128)},
-            "component",
-        ),
         ({"manifold": "nearest"}, "labels"),
         ({"manifold": "gan", "manifold_epochs": 100}, "known features"),
     ],
@@ -148,8 +144,6 @@ def test_odd_tensors_of_other_manifolds(settings, words, tmp_path):
         for name in list(tensors):
             if "bank_labels" in name or ("bank_latents" in name and "labels" not in words):
                 tensors[name] = tensors[name][:1]
-            elif words == "component" and name.startswith("manifold.components."):
-                del tensors[name]
 
     folder = copied(tmp_path / "saved", tmp_path / "features")
     with_tensors(folder, "home", drop_known_points)

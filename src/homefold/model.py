@@ -20,7 +20,7 @@ from homefold.data.decoding import one_ahead
 from homefold.data.folder import find_images, load_images
 from homefold.data.images import resize_images
 from homefold.data.registry import domain_names, load_dataset
-from homefold.errors import ConfigError, DataError, ModelFileError
+from homefold.errors import ConfigError, DataError, ModelFileError, shown
 from homefold.features import FeatureNet
 from homefold.features.style_variation import require_style_layers
 from homefold.manifold import build_manifold
@@ -322,6 +322,14 @@ class Homefold:
         elif isinstance(data, np.ndarray | torch.Tensor):
             images = images_from_array(data)
         else:
+            if not isinstance(data, str | Path) and not (
+                isinstance(data, Sequence)
+                and not isinstance(data, bytes)
+                and all(isinstance(path, str | Path) for path in data)
+            ):
+                raise DataError(
+                    f"images must be an array, a path or a list of paths; got {type(data).__name__} ({shown(data)})."
+                )
             paths = find_images([data] if isinstance(data, str | Path) else list(data))
             chunks = [paths[start : start + _DECODED_AT_ONCE] for start in range(0, len(paths), _DECODED_AT_ONCE)]
 

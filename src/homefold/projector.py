@@ -123,7 +123,7 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
             ManifoldConfig(
                 kind=given.manifold,
                 latent_dim=given.latent_dim,
-                hidden=tuple(given.hidden),
+                hidden=given.hidden,
                 kl_weight=given.kl_weight,
                 epochs=given.manifold_epochs,
             ),

@@ -127,14 +127,13 @@ def test_an_empty_word_never_stands_for_the_current_folder(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["data", "describe", "~nobody-here/x"], "a path begins with ~ and the name of nobody who has a home folder"),
         (["bench", "digits-mini", "--out", "a.txt"], "a.txt is a file; give --out a folder."),
         (["bench", "digits-mini", "--out", "runs", "--device", "meta"], "there is no device 'meta' to compute on"),
         (["bench", "digits-mini", "--out", "runs", "--seeds", "10001"], "seeds must be at most 10000; got 10001."),
         (["bench", "digits-mini", "--out", "runs", "--first-seed", str(2**63)], "first_seed must be at most "),
         (["fit", "digits-mini", "--preset", "small", "--out", "m\udcff"], "m\\udcff.unfinished has a name that is not"),
         (["bench", "digits-mini", "--preset", "quick", "--out", "r\udcff"], "r\\udcff/stages has a name that is not"),
-        (["demo", "--out", "a.txt"], "a.txt cannot be made a folder (File exists)"),
+        (["demo", "--out", "a.txt"], "a.txt exists and was not made by a demo; choose another --out."),
         (
             ["fit", "digits-mini", "--preset", "small", "--out", "model", "--tensorboard", "a.txt"],
             "--tensorboard a.txt cannot be made a folder (File exists).",

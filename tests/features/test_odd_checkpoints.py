@@ -41,7 +41,6 @@ def setting(few_digits, quick_config):
         "features.epochs": 2,
         "features.batch_size": 64,
         "features.average_from": 0.0,
-        "features.pretrained_pull": 0.01,
     }
     config = replace_settings(quick_config, changes)
     dataset = few_digits.without("street")

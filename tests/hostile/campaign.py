@@ -335,4 +335,4 @@ def _changes(before: Snapshot, after: Snapshot, act: Command | Call, place: Path
 
 def _may_go_on(unfinished: Path, answered: bool) -> bool:
     """Whether the folder of a fit that stopped is as it should be: gone when done, kept with a checkpoint."""
-    return not unfinished.exists() if answered else any(unfinished.glob("*.safetensors")) or not unfinished.exists()
+    return not unfinished.exists() if answered else any(unfinished.glob("*/*.safetensors")) or not unfinished.exists()

@@ -220,7 +220,7 @@ def _old_reports() -> list[Case]:
         (runs.parent / "r" / "tables").mkdir(parents=True)
         (runs.parent / "r" / "report.json").write_bytes(text)
 
-    return [_case(f"old-report-{name}", "report", partial(damage, text), ANSWER) for name, text in texts.items()]
+    return [_case(f"old-report-{name}", "report", partial(damage, text), EITHER) for name, text in texts.items()]
 
 
 def _stages() -> list[Case]:
@@ -252,23 +252,24 @@ def _unfinished() -> list[Case]:
         return Command(scene.same_fit, out=Path("model"))
 
     def emptied(folder: Path, *, write: str = "", text: str = "") -> None:
-        for file in folder.iterdir():
-            file.unlink()
+        shutil.rmtree(folder)
+        folder.mkdir()
         if write:
             (folder / write).write_text(text)
 
-    half_written = ".fit.json.999999999.00000000-00000000.tmp"
+    half_written = ".stage.json.999999999.00000000-00000000.tmp"
     made: dict[str, tuple[Damage, frozenset[str]]] = {
         "as-it-was": (lambda folder: None, ANSWER),
         "empty-folder": (emptied, ANSWER),
         "killed-at-first-write": (partial(emptied, write=half_written, text='{"se'), ANSWER),
-        "killed-before-a-checkpoint": (partial(emptied, write="fit.json", text="{}"), ANSWER),
         "file-of-that-name": (lambda folder: (shutil.rmtree(folder), folder.write_text("mine")), REFUSAL),
         "photo-inside": (partial(emptied, write="a.png", text="mine"), REFUSAL),
     }
-    for file, more in (("features.safetensors", {}), ("fit.json", TEXT_DAMAGE)):
-        for name, damage in (FILE_DAMAGE | more).items():
-            made[f"{file}-{name}"] = (lambda folder, f=file, d=damage: d(folder / f)), EITHER
+    for name, damage in FILE_DAMAGE.items():
+        made[f"checkpoint-{name}"] = (
+            (lambda folder, d=damage: d(*folder.glob("features-*/checkpoint.safetensors"))),
+            EITHER,
+        )
     return [
         Case("records", f"unfinished-{name}", "fit", partial(arrange, damage), expected)
         for name, (damage, expected) in made.items()

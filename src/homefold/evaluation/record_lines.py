@@ -105,6 +105,8 @@ def read_record_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
     Args:
         path: of the file; any other line in it that is no record is a `DataError` that names it.
     """
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path} is not a plain file, so it holds no records.")
     lines = path.read_bytes().split(b"\n")
     found = []
     for number, line in enumerate(lines, 1):

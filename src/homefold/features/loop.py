@@ -259,6 +259,8 @@ class TrainingRun(ABC):
         return value
 
     def _selected(self, module: nn.Module, tensors: Any, what: str) -> dict[str, torch.Tensor]:
+        if not tensors and not self.epoch:
+            return {}  # before the first epoch nothing was selected
         require_same(module.state_dict(), tensors, what)
         return {name: value.to(self.device) for name, value in tensors.items()}
 

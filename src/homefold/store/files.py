@@ -152,7 +152,7 @@ def atomic_directory(path: Path | str, require_replaceable: Callable[[Path], Non
         require_replaceable: raises where what stands at `path` may not be deleted; asked before the block and again
             before the exchange.
     """
-    path = Path(os.path.realpath(path))
+    path = Path(os.path.realpath(path) if os.path.exists(path) else os.path.abspath(path))
     require_replaceable(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     recover(path)

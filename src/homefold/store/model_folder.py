@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from homefold.errors import ModelFileError, shown
+from homefold.errors import ModelFileError, cut, shown
 from homefold.store.files import (
     atomic_directory,
     read_json,
@@ -77,7 +77,13 @@ def holds_model(path: Path) -> bool:
 
 def require_replaceable(path: Path) -> None:
     """Refuse to put a model where it would delete something: only a model or an empty folder gives way."""
-    if not path.exists():
+    try:
+        exists = path.exists()
+    except OSError as error:
+        raise ModelFileError(f"no model can be written to {cut(str(path))} ({error.strerror}).") from None
+    if path.is_symlink() and not exists:
+        raise ModelFileError(f"{path} is a link to nothing; remove it, or choose another place.")
+    if not exists:
         return
     found = {item.name for item in path.iterdir()} if path.is_dir() else None
     if found is None or (found and not holds_model(path)):

@@ -172,6 +172,9 @@ class StageStore:
 
     def _train(self, stage: StageId, folder: Path, train: TrainStage) -> Stage:
         folder.mkdir(parents=True, exist_ok=True)
+        for name in (_STATE, _ABOUT, _CHECKPOINT):
+            if (folder / name).is_dir():
+                shutil.rmtree(folder / name)
         checkpoint = folder / _CHECKPOINT
         began = time.perf_counter()
         try:
