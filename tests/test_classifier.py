@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,9 +12,9 @@ from torch.nn import functional as F
 
 from homefold.classifier import Classifier, ClassifierConfig, build_classifier, fit_classifier
 from homefold.errors import ConfigError, DataError, TrainingDivergedError
-from homefold.runtime.progress import Task
 from homefold.runtime.seeding import generator
 from homefold.store.files import read_state, write_state
+from recorder import Recorder
 
 DIM, CLASSES = 32, 5
 QUICK = ClassifierConfig(epochs=5)
@@ -74,25 +72,6 @@ def test_fitting_leaves_the_global_random_state_alone() -> None:
     before = torch.get_rng_state()
     fit()
     assert torch.equal(torch.get_rng_state(), before)
-
-
-class Recorder:
-    """Keeps the facts of every epoch."""
-
-    def __init__(self) -> None:
-        self.facts: list[dict[str, float]] = []
-        self.total = 0
-
-    @contextmanager
-    def task(self, description: str, total: int) -> Iterator[Task]:
-        self.total = total
-        yield self  # type: ignore[misc]
-
-    def advance(self, steps: int = 1, **facts: float) -> None:
-        self.facts.append(facts)
-
-    def message(self, text: str) -> None:
-        raise AssertionError(text)
 
 
 def test_it_keeps_the_most_accurate_epoch_and_of_equals_the_one_with_the_lowest_loss() -> None:

@@ -66,9 +66,9 @@ class Checkout:
             raise CheckoutError(f"homefold was imported from {found['package']}, not from {self.package}.")
         return frozenset(found["settings"])
 
-    def probe(self, name: str, *words: str | Path) -> str:
-        """What one of `probes` prints, run with this checkout."""
-        return self._python("-m", "same_answers.probes", name, *map(str, words))
+    def probe(self, name: str, *words: str | Path, module: str = "same_answers.probes") -> str:
+        """What a probe prints, run with this checkout."""
+        return self._python("-m", module, name, *map(str, words))
 
     def homefold(self, command: str, *words: str | Path, cache: Path, settings: Mapping[str, Any] | None = None) -> str:
         """Standard output of the command `homefold`.
@@ -79,12 +79,20 @@ class Checkout:
             cache: the folder for decoded images.
             settings: to change, by dotted name.
         """
+        return self._python("-m", "homefold", *self.command_line(command, *words, settings=settings), cache=cache)
+
+    def command_line(self, command: str, *words: str | Path, settings: Mapping[str, Any] | None = None) -> list[str]:
+        """What follows `homefold`, with settings as this checkout spells them."""
         changed: list[str] = []
         if settings:
             if command not in self._help:
-                self._help[command] = self._python("-m", "homefold", command, "--help")
+                self._help[command] = self.help(command)
             changed = setting_words(settings, self.known_settings, self._help[command])
-        return self._python("-m", "homefold", command, *map(str, words), *changed, "--device", "cpu", cache=cache)
+        return [command, *map(str, words), *changed, "--device", "cpu"]
+
+    def help(self, command: str) -> str:
+        """What a command says of itself."""
+        return self._python("-m", "homefold", command, "--help")
 
     def _python(self, *words: str, cache: Path | None = None) -> str:
         environment = os.environ | {

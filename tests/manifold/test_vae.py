@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -28,9 +26,9 @@ from homefold.manifold import (
     vae_loss,
 )
 from homefold.manifold.base import even_subset, training_rate
-from homefold.runtime.progress import Task
 from homefold.runtime.seeding import generator
 from homefold.store.files import read_state, write_state
+from recorder import Recorder
 
 DIM = 64
 QUICK = ManifoldConfig(latent_dim=8, hidden=(64, 64), epochs=40, batch_size=64, bank_size=100)
@@ -127,25 +125,6 @@ def test_the_report_holds_what_the_kept_weights_give(
     assert fitted.report.reconstruction_cosine == pytest.approx(float(cosine), rel=1e-5)
     baseline = F.cosine_similarity(held_out, train.mean(0, keepdim=True)).mean()
     assert fitted.report.baseline_cosine == pytest.approx(float(baseline), rel=1e-5)
-
-
-class Recorder:
-    """Keeps the facts of every epoch."""
-
-    def __init__(self) -> None:
-        self.facts: list[dict[str, float]] = []
-        self.total = 0
-
-    @contextmanager
-    def task(self, description: str, total: int) -> Iterator[Task]:
-        self.total = total
-        yield self  # type: ignore[misc]
-
-    def advance(self, steps: int = 1, **facts: float) -> None:
-        self.facts.append(facts)
-
-    def message(self, text: str) -> None:
-        raise AssertionError(text)
 
 
 def test_it_keeps_the_epoch_that_reconstructs_held_out_features_best(
