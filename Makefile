@@ -30,8 +30,8 @@ kills: $(STAMP)  ## Kill fit and bench KILLS times and at every file they write,
 	$(BIN)/python scripts/kills --kills $(KILLS)
 
 lint: $(STAMP)  ## Style
-	$(BIN)/ruff check src tests benchmarks examples scripts scripts/kills
-	$(BIN)/ruff format --check src tests benchmarks examples scripts scripts/kills
+	$(BIN)/ruff check src tests benchmarks examples scripts $(COMMANDS)
+	$(BIN)/ruff format --check src tests benchmarks examples scripts $(COMMANDS)
 
 types: $(STAMP)  ## Types of the package and of the scripts
 	$(BIN)/mypy
