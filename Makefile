@@ -4,6 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 KILLS ?= 50
+# Scripts whose names do not end in .py.
+COMMANDS := scripts/kills scripts/same-answers scripts/same-speed
 
 .PHONY: demo test hostile kills lint types check oldest wheel clean help
 
