@@ -8,7 +8,7 @@ import torch
 
 from homefold.manifold import Manifold
 from homefold.projection.config import ProjectionConfig
-from homefold.projection.rules.registry import Rules
+from homefold.runtime.registry import Registry
 
 __all__ = ["STARTS", "Start", "start_names", "starting_latents"]
 
@@ -23,7 +23,7 @@ class Start(Protocol):
         """`(n, count, k)` for `targets: (n, d)`, each row on its own; `count` is that of the names."""
 
 
-STARTS: Rules[Start] = Rules("start", __name__)
+STARTS: Registry[type[Start]] = Registry("start", __name__)
 
 
 def start_names(config: ProjectionConfig, manifold: Manifold) -> tuple[str, ...]:

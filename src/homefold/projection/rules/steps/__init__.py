@@ -9,7 +9,7 @@ import torch
 
 from homefold.projection.config import ProjectionConfig
 from homefold.projection.rules.objective import Measure
-from homefold.projection.rules.registry import Rules
+from homefold.runtime.registry import Registry
 
 __all__ = ["STEP_RULES", "Memory", "StepRule", "step_rule", "walk"]
 
@@ -46,7 +46,7 @@ class StepRule(Protocol):
         """
 
 
-STEP_RULES: Rules[StepRule] = Rules("step rule", __name__)
+STEP_RULES: Registry[type[StepRule]] = Registry("step rule", __name__)
 
 
 def step_rule(config: ProjectionConfig) -> StepRule:

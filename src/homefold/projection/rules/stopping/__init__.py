@@ -10,8 +10,8 @@ from typing import Protocol
 import torch
 
 from homefold.projection.config import ProjectionConfig
-from homefold.projection.rules.registry import Rules
 from homefold.projection.rules.steps import Memory
+from homefold.runtime.registry import Registry
 
 __all__ = ["STOPPING_RULES", "StoppingRule", "stopping_rule"]
 
@@ -43,7 +43,7 @@ class StoppingRule(Protocol):
         """u* `(n, k)` and how many steps from the start it is, `(n,)`, after `steps` steps that led to `last`."""
 
 
-STOPPING_RULES: Rules[StoppingRule] = Rules("stopping rule", __name__)
+STOPPING_RULES: Registry[type[StoppingRule]] = Registry("stopping rule", __name__)
 
 
 def stopping_rule(config: ProjectionConfig) -> StoppingRule:
