@@ -7,7 +7,7 @@ KILLS ?= 50
 # Scripts whose names do not end in .py.
 COMMANDS := scripts/kills scripts/same-answers scripts/same-speed
 
-.PHONY: demo test hostile kills lint types check oldest wheel clean help
+.PHONY: demo fast test hostile kills lint types check oldest wheel clean help
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -21,6 +21,9 @@ $(STAMP): pyproject.toml
 
 demo: $(STAMP)  ## Install if needed, then train and project on the embedded dataset (about 3 minutes on 2 cores)
 	$(BIN)/homefold demo --out demo-output
+
+fast: $(STAMP)  ## The tests marked fast: some of every package, within a minute on 2 cores
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m fast
 
 test: $(STAMP) lint types  ## Install if needed, then run every check
 	$(BIN)/python -m pytest -n 2 --dist worksteal

@@ -16,12 +16,28 @@ from hypothesis import settings
 from homefold import Homefold, preset_config
 from homefold.config import replace_settings
 from homefold.data import DomainDataset, load_digits_mini
+from marks import NOT_FAST
 
 torch.set_num_threads(1)
 
 # The same examples on every run, and no deadline: a busy machine is not a defect.
 settings.register_profile("steady", deadline=None, derandomize=True)
 settings.load_profile("steady")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test that no other mark describes is fast."""
+    for item in items:
+        if "real_data" in getattr(item, "fixturenames", ()):
+            item.add_marker("real_data")
+        if not any(item.get_closest_marker(mark) for mark in NOT_FAST):
+            item.add_marker("fast")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
 
 
 @pytest.fixture(scope="session")

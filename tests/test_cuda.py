@@ -14,7 +14,7 @@ from homefold.features import build_feature_net
 from homefold.features.views import apply_view, fixed_views
 from homefold.methods import Batch, LearnerMethod, LearningTask, registry
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+pytestmark = pytest.mark.gpu
 
 LEARNERS = [method for method in registry._methods.values() if isinstance(method, LearnerMethod)]
 

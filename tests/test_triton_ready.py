@@ -154,7 +154,7 @@ assert not kernel_fits(torch.ones(2, 8, 4, 4, device=device).to(memory_format=to
 """
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.gpu
 @pytest.mark.parametrize("fault", ["compiler", "folder"])
 def test_where_a_build_fails_kernels_are_done_without(fault, tmp_path):
     (tmp_path / "file").touch()

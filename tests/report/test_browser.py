@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from made_up_runs import Made
 
+pytestmark = pytest.mark.browser
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
     "--headless",

@@ -10,7 +10,7 @@ import torch
 
 from homefold.methods import ImageSet, find_method
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+pytestmark = pytest.mark.gpu
 
 SETTINGS = {
     "1-nn": {},

@@ -13,7 +13,7 @@ from homefold.projection import ProjectionConfig
 from homefold.projection.engines import ENGINES
 from homefold.projection.engines.reference import reference
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+pytestmark = pytest.mark.gpu
 
 RULES = [{"step": step, "stop": stop} for step in ("gradient", "normalised", "adam") for stop in ("fixed", "elbow")]
 
