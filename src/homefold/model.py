@@ -33,7 +33,7 @@ from homefold.runtime.provenance import versions
 from homefold.stages.description import ImagesDescription, describe_images
 from homefold.stages.encoder import NetEncoder, build_net, frozen
 from homefold.stages.feature_model import FeatureModel
-from homefold.stages.features import features_id
+from homefold.stages.features import features_ids
 from homefold.stages.predictions import Predictions, rows_named
 from homefold.stages.task import ImageSet, TaskKey, TrainingTask
 from homefold.stages.train import train_stages
@@ -176,7 +176,7 @@ class Homefold:
             network=self._custom_backbone,
             on_epoch=on_epoch,
         )
-        if task.stages.has_begun(features_id(task.key)):
+        if task.stages.has_begun(features_ids(task.key)[0]):
             self.reporter.message(f"Going on with what was trained before in {work_dir}.")
         elif not task.stages.is_empty:
             self.reporter.message(f"Starting anew: what {work_dir} holds was trained with other settings or images.")

@@ -1,4 +1,4 @@
-"""Means of a network's weights: over the later part of a training, and over several trainings from one start."""
+"""Means of a network's weights: over the later part of a training, over several trainings, and with their start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from homefold.config.choices import LARGEST_COUNT
 from homefold.errors import shown
 from homefold.runtime.module_state import require_same
 
-__all__ = ["FinishedRuns", "WeightAverage", "average_is_due", "saved_history"]
+__all__ = ["FinishedRuns", "WeightAverage", "average_is_due", "interpolate_back", "saved_history"]
 
 
 def average_is_due(step: int, steps: int, start: float, every: int) -> bool:
@@ -32,6 +32,27 @@ def average_is_due(step: int, steps: int, start: float, every: int) -> bool:
         return False
     none_fits = not steps // every * every > start * steps
     return step == steps if none_fits else step % every == 0
+
+
+@torch.no_grad()
+def interpolate_back(net: nn.Module, start: nn.Module, share: float) -> None:
+    """Move the weights and batch-norm statistics of `net` towards those of `start`: θ ← θ + share · (θ_start − θ).
+
+    Args:
+        net: changed in place.
+        start: of the same shape; what `net` was trained from.
+        share: 0 leaves `net` as it is, 1 makes it `start`.
+
+    >>> net, start = nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)
+    >>> _ = nn.init.constant_(net.weight, 1.0), nn.init.constant_(start.weight, 3.0)
+    >>> interpolate_back(net, start, 0.25)
+    >>> net.weight.item()
+    1.5
+    """
+    before = start.state_dict()
+    for name, value in net.state_dict().items():
+        if value.is_floating_point():
+            value.lerp_(before[name].to(value), share)
 
 
 def saved_history(entries: Any) -> list[dict[str, float]]:

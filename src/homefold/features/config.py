@@ -69,6 +69,9 @@ class FeatureConfig:
     alone); 0 averages once an epoch."""
     runs: int = 1
     """Train so many times from the same start, each in an order of its own, and average the weights of all."""
+    keep_pretrained: float = 0.0
+    """Share of its starting weights that the backbone is given back after training: 0 keeps what was learned, 1 is the
+    start. A small share keeps what was pretrained from being forgotten, and costs nothing at inference."""
     held_out: float = 0.1
     """Fraction of each source domain and class kept out of training, to select on."""
     select: Literal["best", "last"] = "best"
@@ -98,6 +101,8 @@ class FeatureConfig:
             raise ConfigError(f"average_from is a fraction of the training, 0 to 1; got {self.average_from}.")
         if not 0 <= self.mix_style_probability <= 1:
             raise ConfigError(f"mix_style_probability is a probability, 0 to 1; got {self.mix_style_probability}.")
+        if not 0 <= self.keep_pretrained <= 1:
+            raise ConfigError(f"keep_pretrained is a share of the starting weights, 0 to 1; got {self.keep_pretrained}.")
         if not 0 < self.held_out < 1:
             raise ConfigError(f"held_out is a fraction between 0 and 1; got {self.held_out}.")
         if not 0 <= self.momentum < 1:
@@ -127,6 +132,11 @@ class FeatureConfig:
                 "mix_style_layers names blocks, but mix_style_probability is 0, so that nothing would happen there; "
                 "set mix_style_probability above 0, or name no blocks."
             )
+        if self.keep_pretrained and self.weights == "none":
+            raise ConfigError(
+                "features.keep_pretrained gives back starting weights, and with features.weights=none they are random; "
+                "set features.keep_pretrained=0, or start from pretrained weights."
+            )
         if self.freeze == "backbone":
             self._require_frozen()
 
@@ -136,6 +146,11 @@ class FeatureConfig:
             raise ConfigError(
                 "features.freeze=backbone trains the head alone, and features.head=none has none; set features.head to "
                 "linear or mlp. (To use features as they are, give them to ManifoldProjector.)"
+            )
+        if self.keep_pretrained:
+            raise ConfigError(
+                "features.freeze=backbone leaves the backbone as it started, so there is nothing to give back; set "
+                "features.keep_pretrained=0."
             )
         off = {f"augmentation.{name}": value for name, value in self.augmentation.to_turn_off().items()}
         if self.mix_style_probability:

@@ -14,6 +14,7 @@ from torch import nn
 
 from homefold.config import HomefoldConfig
 from homefold.features import FeatureConfig, FeatureNet, TrainedFeatures, train_features
+from homefold.features.averaging import interpolate_back
 from homefold.features.backbones import build_backbone, find_weights, list_backbones
 from homefold.features.style_variation import require_style_layers
 from homefold.features.views import WHOLE, View
@@ -26,6 +27,7 @@ __all__ = [
     "build_task_net",
     "decisive_settings",
     "features_id",
+    "features_ids",
     "fine_tuning_config",
     "require_stage_1",
     "train_feature_stage",
@@ -34,6 +36,7 @@ __all__ = [
 _FINE_TUNING_EPOCHS = 20
 _FINE_TUNING_RATE = 0.1
 _NOT_DECISIVE = ("checkpoint_seconds", "compile", "cuda_graph")
+_AFTER_TRAINING = ("keep_pretrained",)
 _FROM_SCRATCH = ("digits", "digits-bn", "wrn-16-4")
 
 
@@ -72,30 +75,43 @@ def _untrained(backbone: str) -> nn.Module:
 
 
 def decisive_settings(config: FeatureConfig) -> dict[str, Any]:
-    """The settings that decide the outcome: how fast it comes and how often checkpoints are written do not."""
+    """The settings that decide how f is trained: how fast that is, and what is done with it after, do not."""
     plain = FeatureConfig()
     if not config.mix_style_probability:
         config = replace(config, mix_style_alpha=plain.mix_style_alpha, mix_style_layers=plain.mix_style_layers)
     values = asdict(replace(config, weights=_weights_identity(config)))
-    return {name: value for name, value in values.items() if name not in _NOT_DECISIVE}
+    return {name: value for name, value in values.items() if name not in _NOT_DECISIVE + _AFTER_TRAINING}
+
+
+def features_ids(key: TaskKey) -> tuple[StageId, ...]:
+    """The stages of f for this source and these settings, in their order; the last one answers.
+
+    As it was trained, then interpolated back to its start, then fine-tuned on the images to adapt to: each where the
+    settings and the task ask for it.
+    """
+    config = key.config
+    ids = [
+        stage_id(
+            "features",
+            source=key.source,
+            preprocessing=asdict(config.preprocessing),
+            features=decisive_settings(config.features),
+            seed=config.seed,
+            **({"network": key.network} if key.network else {}),
+            **({"deterministic": True} if key.deterministic else {}),
+        )
+    ]
+    if config.features.keep_pretrained:
+        ids.append(stage_id("features", base=ids[-1].digest, keep_pretrained=config.features.keep_pretrained))
+    if key.adapt:
+        tuned = decisive_settings(fine_tuning_config(config.features))
+        ids.append(stage_id("features", base=ids[-1].digest, adapt=key.adapt, features=tuned, seed=config.seed))
+    return tuple(ids)
 
 
 def features_id(key: TaskKey) -> StageId:
-    """Stage 1 for this source and these settings; the fine-tuned one where there are images to adapt to."""
-    config = key.config
-    base = stage_id(
-        "features",
-        source=key.source,
-        preprocessing=asdict(config.preprocessing),
-        features=decisive_settings(config.features),
-        seed=config.seed,
-        **({"network": key.network} if key.network else {}),
-        **({"deterministic": True} if key.deterministic else {}),
-    )
-    if not key.adapt:
-        return base
-    tuned = decisive_settings(fine_tuning_config(config.features))
-    return stage_id("features", base=base.digest, adapt=key.adapt, features=tuned, seed=config.seed)
+    """The stage of f that answers; see `features_ids`."""
+    return features_ids(key)[-1]
 
 
 def fine_tuning_config(config: FeatureConfig) -> FeatureConfig:
@@ -117,14 +133,12 @@ class FeatureStage(Encoder):
 
     Args:
         task: what it was trained on.
-        stage: its state.
-        before: the stage that it was fine-tuned from, if it was.
+        stages: its states in their order; the last one answers, those before it are what it was made from.
     """
 
-    def __init__(self, task: TrainingTask, stage: Stage, before: Stage | None = None) -> None:
+    def __init__(self, task: TrainingTask, stages: tuple[Stage, ...]) -> None:
         super().__init__(task.device)
-        self._task, self.stage = task, stage
-        self.stages = (stage,) if before is None else (before, stage)
+        self._task, self.stages, self.stage = task, stages, stages[-1]
 
     @cached_property
     def net(self) -> nn.Module:
@@ -181,12 +195,16 @@ def build_task_net(task: TrainingTask, *, pretrained: bool) -> FeatureNet:
 
 def train_feature_stage(task: TrainingTask) -> FeatureStage:
     """Stage 1 on the task's source, then on its images to adapt to, if any; found again if it was trained before."""
+    ids = list(features_ids(task.key))
     base_task = task.without_adaptation()
-    base = task.stages.get(features_id(base_task.key), lambda checkpoint: _train(base_task, checkpoint))
-    if task.adapt is None:
-        return FeatureStage(task, base)
-    tuned = task.stages.get(features_id(task.key), lambda checkpoint: _fine_tune(task, base, checkpoint))
-    return FeatureStage(task, tuned, base)
+    stages = [task.stages.get(ids.pop(0), lambda checkpoint: _train(base_task, checkpoint))]
+    if task.config.features.keep_pretrained:
+        trained = stages[-1]
+        stages.append(task.stages.get(ids.pop(0), lambda _: _interpolate(base_task, trained)))
+    if task.adapt is not None:
+        before = stages[-1]
+        stages.append(task.stages.get(ids.pop(0), lambda checkpoint: _fine_tune(task, before, checkpoint)))
+    return FeatureStage(task, tuple(stages))
 
 
 def _train(task: TrainingTask, checkpoint: Path | None) -> dict[str, Any]:
@@ -205,6 +223,14 @@ def _train(task: TrainingTask, checkpoint: Path | None) -> dict[str, Any]:
         on_epoch=task.on_epoch,
     )
     return _state(trained)
+
+
+def _interpolate(task: TrainingTask, trained: Stage) -> dict[str, Any]:
+    """The trained f with its backbone on the way back to where it started; the head stays as it was trained."""
+    start, net = build_task_net(task, pretrained=True), build_task_net(task, pretrained=False)
+    trained.load_into(net, "net")
+    interpolate_back(net.backbone, start.backbone, task.config.features.keep_pretrained)
+    return {"net": net.state_dict(), "objective": trained.part("objective"), "report": trained.part("report")}
 
 
 def _fine_tune(task: TrainingTask, base: Stage, checkpoint: Path | None) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class StyledStage(FeatureStage):
     """
 
     def __init__(self, task: TrainingTask, features: FeatureStage, stage: Stage) -> None:
-        super().__init__(task, features.stage)
+        super().__init__(task, features.stages)
         self.stages = (*features.stages, stage)
         self._plain, self._styles = features, stage
 

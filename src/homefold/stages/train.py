@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,7 +10,7 @@ from homefold.data.names import written
 from homefold.manifold import Manifold, ManifoldConfig, build_manifold
 from homefold.stages.classifier import classifier_id, classifier_stage
 from homefold.stages.feature_model import FeatureModel, calibration_features
-from homefold.stages.features import FeatureStage, features_id, train_feature_stage
+from homefold.stages.features import FeatureStage, features_ids, train_feature_stage
 from homefold.stages.manifold import manifold_id, manifold_stage
 from homefold.stages.style import StyledStage, style_ids, styled_stage
 from homefold.stages.task import TaskKey, TrainingTask
@@ -24,9 +23,8 @@ __all__ = ["planned_stages", "train_stages"]
 
 def planned_stages(key: TaskKey, *, projected: bool = True) -> tuple[StageId, ...]:
     """The stages that `train_stages` will need, in their order."""
-    before = [features_id(replace(key, adapt=""))] if key.adapt else []
     manifold = [manifold_id(key)] if projected else []
-    return (*before, features_id(key), *manifold, classifier_id(key), *style_ids(key))
+    return (*features_ids(key), *manifold, classifier_id(key), *style_ids(key))
 
 
 def train_stages(task: TrainingTask, *, projected: bool = True) -> TrainedModel:

@@ -54,4 +54,4 @@ class TrainingFeatures:
 def before_adaptation(task: TrainingTask, features: FeatureStage) -> tuple[TrainingTask, FeatureStage]:
     """The task and its stage 1 as they were before any target sample was seen."""
     before = task.without_adaptation()
-    return before, FeatureStage(before, features.stages[0])
+    return before, FeatureStage(before, features.stages[:-1])

@@ -9,7 +9,7 @@ import torch
 from homefold.config import HomefoldConfig
 from homefold.methods.base import Method, MethodInfo, TrainedMethod
 from homefold.methods.trained_classifier import TrainedClassifier
-from homefold.stages.features import FeatureStage, features_id, require_stage_1, train_feature_stage
+from homefold.stages.features import FeatureStage, features_ids, require_stage_1, train_feature_stage
 from homefold.stages.style import style_ids, styled_stage, with_style_blocks
 from homefold.stages.task import TaskKey, TrainingTask
 from homefold.store.stage_store import StageId
@@ -46,8 +46,7 @@ class DeepAllMethod(Method):
         return with_style_blocks(config)
 
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
-        base = (features_id(replace(key, adapt="")),) if key.adapt else ()
-        return (*base, features_id(key), *style_ids(key))
+        return (*features_ids(key), *style_ids(key))
 
     def train(self, task: TrainingTask) -> TrainedMethod:
         return TrainedDeepAll(task, train_feature_stage(task))

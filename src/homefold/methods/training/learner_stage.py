@@ -27,7 +27,7 @@ from homefold.store.stage_store import Stage, StageId, stage_id
 
 __all__ = ["LearnerRecipe", "LearnerStage", "learner_id", "plain_training", "require_plain", "train_learner_stage"]
 
-_OF_STAGE_1_ALONE = ("freeze", "mix_style_probability", "runs")
+_OF_STAGE_1_ALONE = ("freeze", "keep_pretrained", "mix_style_probability", "runs")
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,11 @@ class LearnerStage(FeatureStage):
     Args:
         task: what it was trained on.
         recipe: which learner.
-        stage: its state.
-        before: the stage that it was fine-tuned from, if it was.
+        stages: its states in their order; the last one answers, and was fine-tuned from the one before, if any.
     """
 
-    def __init__(self, task: TrainingTask, recipe: LearnerRecipe, stage: Stage, before: Stage | None = None) -> None:
-        super().__init__(task, stage, before)
+    def __init__(self, task: TrainingTask, recipe: LearnerRecipe, stages: tuple[Stage, ...]) -> None:
+        super().__init__(task, stages)
         self._recipe = recipe
 
     @cached_property
@@ -112,9 +111,9 @@ def train_learner_stage(task: TrainingTask, recipe: LearnerRecipe) -> LearnerSta
     base_task = task.without_adaptation()
     base = task.stages.get(learner_id(base_task.key, recipe), lambda checkpoint: _train(base_task, recipe, checkpoint))
     if task.adapt is None:
-        return LearnerStage(task, recipe, base)
+        return LearnerStage(task, recipe, (base,))
     tuned = task.stages.get(learner_id(task.key, recipe), lambda checkpoint: _adapt(task, recipe, base, checkpoint))
-    return LearnerStage(task, recipe, tuned, base)
+    return LearnerStage(task, recipe, (base, tuned))
 
 
 def _build(task: TrainingTask, recipe: LearnerRecipe, *, pretrained: bool) -> Learner:
