@@ -102,7 +102,9 @@ class FeatureConfig:
         if not 0 <= self.mix_style_probability <= 1:
             raise ConfigError(f"mix_style_probability is a probability, 0 to 1; got {self.mix_style_probability}.")
         if not 0 <= self.keep_pretrained <= 1:
-            raise ConfigError(f"keep_pretrained is a share of the starting weights, 0 to 1; got {self.keep_pretrained}.")
+            raise ConfigError(
+                f"keep_pretrained is a share of the starting weights, 0 to 1; got {self.keep_pretrained}."
+            )
         if not 0 < self.held_out < 1:
             raise ConfigError(f"held_out is a fraction between 0 and 1; got {self.held_out}.")
         if not 0 <= self.momentum < 1:
