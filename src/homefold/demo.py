@@ -15,13 +15,13 @@ from homefold.data.dataset import DomainDataset
 from homefold.data.dataset_keys import DatasetKeys
 from homefold.data.digits_mini import load_digits_mini
 from homefold.data.splits import selection_split
+from homefold.demo_picture import draw_homecoming
 from homefold.errors import ConfigError
 from homefold.evaluation.records import RunRecord, append_record
 from homefold.features import extract_features
 from homefold.manifold import ManifoldConfig, fit_manifold
 from homefold.methods import DeepAllMethod, TrainedMethod
 from homefold.model import Homefold
-from homefold.report.home_picture import draw_homecoming
 from homefold.runtime.device import resolve_device
 from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.runtime.provenance import hardware, versions

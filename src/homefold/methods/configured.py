@@ -13,9 +13,8 @@ from homefold.methods.base import Method, MethodInfo, TrainedMethod
 from homefold.stages.task import TaskKey, TrainingTask
 from homefold.store.stage_store import StageId
 
-__all__ = ["ConfiguredMethod", "configured", "split_settings", "without_changes"]
+__all__ = ["ConfiguredMethod", "configured", "without_changes"]
 
-_COMMA = re.compile(r",(?![^\[]*\])")  # a comma, but not one inside a list in brackets
 _NUMBERS = re.compile(r"[-+.\deE]+(/[-+.\deE]+)+")
 # What a run is identified by, or what all methods must share to be comparable.
 _DECIDED_FOR_ALL = {
@@ -103,22 +102,6 @@ def without_changes(method: Method) -> Method:
     True
     """
     return without_changes(method.method) if isinstance(method, ConfiguredMethod) else method
-
-
-def split_settings(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What follows a method's name as changes of the common settings and settings of its own.
-
-    >>> split_settings("projection.steps=100,manifold.hidden=[64,64],weight=0.3")
-    (('projection.steps=100', 'manifold.hidden=[64,64]'), ('weight=0.3',))
-    """
-    parts = _COMMA.split(text)
-    common = tuple(part for part in parts if _is_common(part))
-    return common, tuple(part for part in parts if part not in common)
-
-
-def _is_common(part: str) -> bool:
-    name = part.partition("=")[0]
-    return "." in name or name in ("seed", "normalise_features")
 
 
 def _parsed(change: str) -> tuple[str, Any]:

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from homefold.config.method_spec import split_settings
 from homefold.errors import ConfigError
 from homefold.methods.base import Method, MethodInfo, TestTimeMethod
-from homefold.methods.configured import configured, split_settings
+from homefold.methods.configured import configured
 from homefold.methods.origin import Origin, remember_code
 from homefold.methods.settings import with_settings
 from homefold.methods.test_time.class_means import ClassMeans

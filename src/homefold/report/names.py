@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from homefold.methods.configured import split_settings
+from homefold.config.method_spec import split_settings
 
 __all__ = [
     "FULL",

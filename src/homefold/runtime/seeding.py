@@ -8,8 +8,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 __all__ = ["derive_seed", "generator", "isolated_seed"]
 
@@ -28,12 +30,16 @@ def derive_seed(seed: int, *names: str | int) -> int:
 
 def generator(seed: int, *names: str | int, device: torch.device | str = "cpu") -> torch.Generator:
     """A fresh torch generator on `device` for the named purpose."""
+    import torch  # here and below: whoever draws with numpy need not wait for it
+
     return torch.Generator(device=device).manual_seed(derive_seed(seed, *names))
 
 
 @contextmanager
 def isolated_seed(seed: int, *names: str | int, device: torch.device | str = "cpu") -> Iterator[None]:
     """Seed torch's global generators inside the block (initialisation, dropout) and restore them after it."""
+    import torch
+
     device = torch.device(device)
     devices = [device.index or 0] if device.type in ("cuda", "mps") else []
     with torch.random.fork_rng(devices=devices, device_type=device.type if devices else "cuda"):

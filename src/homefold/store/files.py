@@ -15,14 +15,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 
 from homefold.errors import ModelFileError, cut, shown
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = [
     "atomic_directory",
@@ -252,6 +253,8 @@ _TENSOR = "__tensor__"
 
 
 def _split(value: Any, prefix: str, tensors: dict[str, torch.Tensor]) -> Any:
+    import torch  # here and below: whoever reads and writes JSON need not wait for it
+
     if isinstance(value, torch.Tensor):
         tensors[prefix] = value.detach().cpu().contiguous().clone()
         return {_TENSOR: prefix}
@@ -280,6 +283,8 @@ def write_tensors(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[s
 
     The library's own writer makes files that only their owner can read, and hides the system's error.
     """
+    from safetensors.torch import save
+
     with naming(path):
         path.write_bytes(save({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, metadata))
 
