@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import lzma
+import sys
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from homefold.errors import DataError
+from homefold.errors import DataError, HomefoldError
+from homefold.evaluation import load_records
 from homefold.evaluation.records import RunRecord, append_record, read_records
 from homefold.runtime.provenance import code_commit
 
@@ -74,3 +80,47 @@ def test_many_writers_at_once_tear_nothing(tmp_path: Path):
 def test_the_commit_is_a_hash_or_nothing():
     commit = code_commit().removesuffix(" with changes")
     assert commit == "" or (len(commit) == 40 and int(commit, 16) >= 0)
+
+
+@pytest.mark.parametrize(("ending", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress)])
+def test_compressed_records_are_read_as_they_are(tmp_path: Path, ending: str, pack: Callable[[bytes], bytes]):
+    plain, packed = tmp_path / "r.jsonl", tmp_path / f"r.jsonl{ending}"
+    append_record(plain, RECORD)
+    append_record(plain, replace(RECORD, run="r1"))
+    packed.write_bytes(pack(plain.read_bytes() + b'{"dataset": "cut sho'))
+    assert read_records(packed) == read_records(plain)
+    packed.write_bytes(packed.read_bytes()[:-20])
+    with pytest.raises(DataError, match=f"r.jsonl{ending} cannot be unpacked .*; it was truncated or edited"):
+        read_records(packed)
+    packed.write_bytes(b"not packed\n")
+    with pytest.raises(DataError, match=f"r.jsonl{ending} cannot be unpacked"):
+        read_records(packed)
+
+
+def test_records_become_a_frame_with_a_row_a_run_and_settings_by_dotted_name(tmp_path: Path):
+    pytest.importorskip("pandas", reason="pandas is an extra")
+    config = {"seed": 3, "features": {"epochs": 5, "milestones": [0.5], "augmentation": {"flip": True}}}
+    done = replace(RECORD, config=config, seconds={"training": 2.5}, facts={"sources": ["a", "b"]}, seed=3)
+    failed = replace(RECORD, accuracy=None, status="failed", run="r1")
+    for record in (failed, done, replace(done, accuracy=None), replace(failed, accuracy=0.25, seconds={})):
+        append_record(tmp_path / "records.jsonl", record)
+    frame = load_records(tmp_path)
+    assert list(frame["run"]) == ["r1", "r0"]
+    assert list(frame["accuracy"]) == [0.25, 0.5]
+    row = frame.set_index("run").loc["r0"]
+    assert (row["features.epochs"], row["features.augmentation.flip"], row["seed"]) == (5, True, 3)
+    assert (row["seconds.training"], row["features.milestones"], row["facts.sources"]) == (2.5, (0.5,), ("a", "b"))
+    packed = tmp_path / "other.jsonl.xz"
+    packed.write_bytes(lzma.compress((tmp_path / "records.jsonl").read_bytes()))
+    assert load_records(packed).equals(frame)
+
+
+def test_a_frame_of_nothing_gets_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(HomefoldError, match=r"load_records needs pandas; .*pip install 'homefold\[pandas\]'"):
+        load_records(tmp_path)
+    monkeypatch.setitem(sys.modules, "pandas", ModuleType("pandas"))
+    with pytest.raises(DataError, match=r"holds no records.jsonl"):
+        load_records(tmp_path)
+    with pytest.raises(DataError, match=r"there is no file or folder .*missing"):
+        load_records(tmp_path / "missing")

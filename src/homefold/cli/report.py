@@ -63,7 +63,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _default_out(runs: Path) -> Path:
-    return runs.with_name(f"{runs.stem}-report") if runs.is_file() else runs / "report"
+    return runs.with_name(f"{runs.name.partition('.jsonl')[0]}-report") if runs.is_file() else runs / "report"
 
 
 def _print_summary(report: dict[str, Any], files: dict[str, list[str]]) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import lzma
 import math
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeGuard
 
 from homefold.errors import DataError
 
-__all__ = ["is_number", "misfit", "not_a_record", "read_record_lines"]
+__all__ = ["ENDINGS", "is_number", "misfit", "not_a_record", "read_record_lines"]
+
+ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.xz")
+"""What the names of files of records end in."""
 
 _LARGEST = 1e15  # what is summed, shown and drawn stays far from the end of what floats can hold
 _LARGEST_SEED = 2**63
@@ -99,29 +105,36 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def read_record_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
+def read_record_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Every whole record of a file and the number of its line; a last line that a crash cut short is left out.
 
     Args:
-        path: of the file; any other line in it that is no record is a `DataError` that names it.
+        path: of the file, which may be compressed (`.gz`, `.xz`); any other line in it that is no record is a
+            `DataError` that names it.
     """
-    if path.exists() and not path.is_file():
-        raise DataError(f"{path} is not a plain file, so it holds no records.")
-    lines = path.read_bytes().split(b"\n")
-    found = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(_lines(path), 1):
         if not line.strip():
             continue
         try:
             row = json.loads(line.decode("utf-8"))
         except (ValueError, RecursionError) as error:
-            if number == len(lines):
-                break
+            if not line.endswith(b"\n"):
+                return
             raise not_a_record(path, number, _reason(error)) from None
         if wrong := misfit(row):
             raise not_a_record(path, number, wrong)
-        found.append((number, row))
-    return found
+        yield number, row
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path} is not a plain file, so it holds no records.")
+    opened = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
+    try:
+        with opened(path, "rb") as file:
+            yield from file
+    except (gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError) as error:
+        raise DataError(f"{path} cannot be unpacked ({error}); it was truncated or edited.") from None
 
 
 def not_a_record(path: Path | str, number: int, reason: str) -> DataError:
