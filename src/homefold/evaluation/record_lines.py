@@ -116,7 +116,7 @@ def read_record_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line.decode("utf-8"))
+            row = json.loads(line.removesuffix(b"\n").decode("utf-8"))
         except (ValueError, RecursionError) as error:
             if not line.endswith(b"\n"):
                 return
