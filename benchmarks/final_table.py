@@ -1,6 +1,6 @@
 """Final figures from records of several runs of a study, whatever each was called: what has equal settings is one row.
 
-    python benchmarks/final_table.py results/accuracy/pacs.jsonl results/accuracy/pacs-more-seeds.jsonl
+    python benchmarks/final_table.py study/records/pacs.jsonl.xz study/records/pacs-more-seeds.jsonl.xz
 
 A method's name says what was changed from a preset, and presets change: the same method has other names before and
 after. Here runs belong together that have one kind of method and one configuration, with settings that did not exist

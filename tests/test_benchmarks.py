@@ -13,6 +13,7 @@ import pytest
 
 from homefold.config import config_to_dict, preset_config
 from homefold.evaluation.artifacts import artifact_path, write_artifact
+from homefold.evaluation.record_lines import read_record_lines
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
@@ -299,7 +300,7 @@ def test_runs_of_one_method_are_one_row_whatever_they_were_called(benchmark, tmp
 )
 def test_the_table_of_the_readme_is_that_of_the_records(benchmark, files, first, rows, tmp_path):
     root = BENCHMARKS.parent
-    records = [str(root / "results" / "accuracy" / f"{name}.jsonl") for name in files]
+    records = [str(root / "study" / "records" / f"{name}.jsonl.xz") for name in files]
     benchmark("final_table").main([*records, "--out", str(tmp_path / "r.json")])
     found = {row["method"]: row for row in result(tmp_path / "r.json")["rows"]}
     (line,) = (line for line in (root / "README.md").read_text("utf-8").splitlines() if line.startswith(first))
@@ -313,10 +314,9 @@ def test_the_table_of_the_readme_is_that_of_the_records(benchmark, files, first,
 
 def test_what_the_readme_says_of_one_source_is_in_the_records():
     root = BENCHMARKS.parent
-    lines = (root / "results" / "accuracy" / "pacs-single-source.jsonl").read_text("utf-8").splitlines()
     by_seed: dict[str, dict[int, list[float]]] = {}
     from_sketch: dict[str, list[float]] = {}
-    for run in map(json.loads, lines):
+    for _, run in read_record_lines(root / "study" / "records" / "pacs-single-source.jsonl.xz"):
         by_seed.setdefault(run["method"], {}).setdefault(run["seed"], []).append(100 * run["accuracy"])
         if run["facts"]["sources"] == ["sketch"]:
             from_sketch.setdefault(run["method"], []).append(100 * run["accuracy"])
