@@ -12,11 +12,12 @@ import torch
 from homefold import Homefold, preset_config
 from homefold.features import build_feature_net
 from homefold.features.views import apply_view, fixed_views
-from homefold.methods import Batch, LearnerMethod, LearningTask, registry
+from homefold.methods import Batch, LearnerMethod, LearningTask, find_method
+from homefold.methods.registry import METHODS
 
 pytestmark = pytest.mark.gpu
 
-LEARNERS = [method for method in registry._methods.values() if isinstance(method, LearnerMethod)]
+LEARNERS = [method for method in map(find_method, METHODS) if isinstance(method, LearnerMethod)]
 
 
 class Killed(BaseException):

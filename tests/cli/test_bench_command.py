@@ -20,7 +20,7 @@ from homefold.config import HomefoldConfig
 from homefold.evaluation.execution import Executor
 from homefold.evaluation.records import read_records
 from homefold.evaluation.suites import SUITES
-from homefold.methods import registry
+from homefold.methods.registry import METHODS
 
 QUICK = [
     "--preset", "quick", "--device", "cpu", "--seeds", "1", "--images-per-class", "6",
@@ -289,7 +289,7 @@ def test_a_method_of_ones_own_comes_from_a_file(homefold: Homefold, tmp_path: Pa
         assert (record["method"], record["status"]) == ("mine", "finished")
         assert "--plugin" in record["command"]
     finally:
-        registry._methods.pop("mine", None)
+        METHODS.remove("mine")
     ended = homefold(*bench(tmp_path / "runs", "--plan", "--plugin", str(tmp_path / "other.py")))
     assert ended.code == 1
     assert "there is no file" in ended.err

@@ -432,7 +432,7 @@ class TestWhatMakesNoSense:
         ("changes", "words"),
         [
             ({"suite": "pcas"}, "there is no suite 'pcas'.*Did you mean pacs"),
-            ({"methods": ("vea",)}, "there is no method 'vea'; choose among deep-all.*Did you mean vae"),
+            ({"methods": ("vea",)}, "there is no method 'vea'; choose one of deep-all.*Did you mean vae"),
             ({"targets": ("mars",)}, "there is no target 'mars' in tiny digits; it has scan, photo"),
             ({"sources": ("street",)}, "nothing is left to run"),
             ({"preset": "slow"}, "there is no preset 'slow'"),

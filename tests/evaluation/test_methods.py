@@ -23,8 +23,8 @@ from homefold.methods import (
     list_methods,
     register_method,
     register_test_time_method,
-    registry,
 )
+from homefold.methods.registry import METHODS
 
 
 def test_every_method_says_what_it_is():
@@ -43,13 +43,13 @@ def test_every_method_says_what_it_is():
 
 def test_an_unknown_name_lists_what_exists():
     with pytest.raises(
-        ConfigError, match=r"no method 'deepall'; choose among deep-all, .*gan.*\. Did you mean deep-all\?"
+        ConfigError, match=r"no method 'deepall'; choose one of deep-all, .*gan.*\. Did you mean deep-all\?"
     ):
         find_method("deepall")
 
 
 def test_a_name_is_taken_once():
-    with pytest.raises(ValueError, match="'vae' is registered already"):
+    with pytest.raises(ValueError, match="there already is a method 'vae'"):
         register_method(find_method("vae"))
 
 
@@ -118,7 +118,7 @@ class _Tiring(TrainedMethod):
 def tiring() -> Iterator[None]:
     register_test_time_method("first-class", lambda base: FirstClass(base, patience=12))
     yield
-    del registry._wrappers["first-class"]
+    METHODS.remove("first-class")
 
 
 def test_a_test_time_method_wraps_any_method_and_is_reset_for_every_target(tiring, tiny, tiny_digits):

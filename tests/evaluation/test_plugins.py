@@ -10,15 +10,17 @@ from types import ModuleType
 
 import pytest
 
+from forgetting import forget_plugins, forgetting
 from homefold.config import preset_config
 from homefold.errors import ConfigError
 from homefold.evaluation import bench
 from homefold.evaluation.bench import run_bench
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.planning import Planner, make_plan
-from homefold.methods import find_method, list_methods, origin, registry
-from homefold.methods.origin import code_key, load_plugin
+from homefold.methods import code_key, find_method, list_methods
+from homefold.methods.registry import METHODS
 from homefold.report.runs import read_runs
+from homefold.runtime.plugins import load_plugin
 from homefold.stages.task import TaskKey
 
 PAGE = (Path(__file__).parents[2] / "docs" / "adding-a-method.md").read_text(encoding="utf-8")
@@ -35,21 +37,14 @@ def do_nothing(*arguments: object) -> None:
 @pytest.fixture(autouse=True)
 def forget():
     """What plugins of a test registered and imported is gone after it."""
-    kept = [(known, dict(known)) for known in (registry._methods, registry._wrappers, registry._origins)]
-    path = list(sys.path)
-    yield
+    with forgetting():
+        yield
+
+
+def forget_mixup() -> None:
     forget_plugins()
-    for known, before in kept:
-        known.clear()
-        known.update(before)
-    sys.path[:] = path
-
-
-def forget_plugins() -> None:
-    for name in [name for name in sys.modules if name.startswith(("homefold_plugin_", "beside_"))]:
-        del sys.modules[name]
-    origin._plugins.clear()
-    registry._methods.pop("mixup", None)
+    if "mixup" in METHODS:
+        METHODS.remove("mixup")
 
 
 @pytest.fixture
@@ -59,7 +54,7 @@ def mixup(tmp_path):
     def write(old: str = "", new: str = "", more: str = "") -> Path:
         assert old in MIXUP
         (tmp_path / "mixup.py").write_text(MIXUP.replace(old, new) + more, encoding="utf-8")
-        forget_plugins()
+        forget_mixup()
         load_plugin(tmp_path / "mixup.py")
         return tmp_path / "mixup.py"
 
@@ -95,7 +90,7 @@ def test_a_plugin_may_import_what_lies_beside_it(tmp_path):
     [
         ("x = 1\nraise ValueError('no')\n", "failed in line 2: ValueError: no"),
         ("def f(:\n", "failed: SyntaxError"),
-        ("from homefold.methods import *\nregister_method(DeepAllMethod())\n", "called 'deep-all' is registered"),
+        ("from homefold.methods import *\nregister_method(DeepAllMethod())\n", "there already is a method 'deep-all'"),
         (
             "import sys\nsys.exit('needs more')\n",
             r"ended the program in line 2 \(needs more\); put .* under if __name__",
@@ -208,7 +203,7 @@ def test_a_base_class_of_another_file_counts(mixup, tmp_path):
             "register_method(Mine())",
         ]
         (tmp_path / "mine.py").write_text("\n".join(lines))
-        forget_plugins()
+        forget_mixup()
         load_plugin(tmp_path / "mine.py")
         keys.append(code_key(find_method("mixup")))
     assert keys[0] != keys[1]
@@ -223,7 +218,7 @@ def test_a_class_without_a_file_is_new_each_time():
         exec(MIXUP, module.__dict__)
         keys.append(code_key(find_method("mixup")))
         assert code_key(find_method("mixup")) == keys[-1] != ""
-        del registry._methods["mixup"]
+        METHODS.remove("mixup")
     assert keys[0] != keys[1]
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
+from forgetting import forgetting
 from homefold.evaluation.bench import run_bench
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.planning import Planner, make_plan
-from homefold.methods import find_method, origin, registry
-from homefold.methods.origin import load_plugin
+from homefold.methods import LearnerMethod, find_method, list_methods
+from homefold.runtime.plugins import load_plugin
 
 PAGE = (Path(__file__).parents[2] / "docs" / "adding-a-method.md").read_text(encoding="utf-8")
 EXAMPLE, BENCH = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -22,13 +22,11 @@ TINY = ("preprocessing.image_size=16", "features.epochs=1", "features.batch_size
 
 
 @pytest.fixture
-def mixup(tmp_path, monkeypatch):
+def mixup(tmp_path):
     (tmp_path / "mixup.py").write_text(EXAMPLE, encoding="utf-8")
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    plugin = load_plugin(tmp_path / "mixup.py")
-    yield find_method("mixup")
-    del registry._methods["mixup"], sys.modules[plugin.__name__]
-    origin._plugins.clear()
+    with forgetting():
+        load_plugin(tmp_path / "mixup.py")
+        yield find_method("mixup")
 
 
 def test_the_example_is_short():
@@ -64,7 +62,7 @@ def test_the_example_keeps_its_own_rules(mixup, build, batch):
 
 
 def test_the_benchmark_runs_adapts_and_resumes_every_training_time_method(few_digits, tmp_path):
-    methods = tuple(name for name, method in registry._methods.items() if hasattr(method, "learner"))
+    methods = tuple(info.name for info in list_methods() if isinstance(find_method(info.name), LearnerMethod))
     options = BenchOptions(
         "few-shot",
         tmp_path,

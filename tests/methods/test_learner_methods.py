@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from homefold.methods import ImageSet, Learner, LearnerMethod, find_method, registry
+from homefold.methods import ImageSet, Learner, LearnerMethod, find_method
+from homefold.methods.registry import METHODS
 from homefold.runtime.device import autocast
 
-METHODS = [method for method in registry._methods.values() if isinstance(method, LearnerMethod)]
-every_method = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.info.name)
+LEARNERS = [method for method in map(find_method, METHODS) if isinstance(method, LearnerMethod)]
+every_method = pytest.mark.parametrize("method", LEARNERS, ids=lambda method: method.info.name)
 
 
 def plain_loss(learner, batch):

@@ -12,6 +12,8 @@ import tyro
 from homefold.cli.output import print_json, result_console, result_table
 from homefold.cli.parsing import DebugFlag, JsonFlag, PluginFlag, flatten, parse
 from homefold.errors import ConfigError
+from homefold.methods.registry import find_method, list_methods, wrapped_by_default
+from homefold.runtime.plugins import load_plugins
 
 __all__ = ["MethodsOptions", "run"]
 
@@ -39,14 +41,9 @@ def run(arguments: Sequence[str]) -> int:
     options = parse(MethodsOptions, "methods", arguments)
     if len(options.name) > 1:
         raise ConfigError(f"homefold methods describes one method at a time; got {', '.join(options.name)}.")
-    for plugin in flatten(options.plugin):
-        from homefold.methods.origin import load_plugin  # imports torch, which --help does not need
-
-        load_plugin(plugin)
+    load_plugins(flatten(options.plugin))
     if options.name:
         return _describe(options.name[0], options.json)
-    from homefold.methods import list_methods, wrapped_by_default  # imports torch, which --help does not need
-
     methods = list_methods()
     if options.json:
         print_json({"methods": [asdict(method) for method in methods]})
@@ -65,7 +62,6 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _describe(name: str, json: bool) -> int:
-    from homefold.methods import find_method
     from homefold.methods.configured import ConfiguredMethod
     from homefold.methods.settings import method_settings
 

@@ -22,8 +22,8 @@ from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.plan_file import write_plan
 from homefold.evaluation.planning import Plan, Planner, Run, Unit, finished_runs, make_plan, records_path
 from homefold.evaluation.records import RunRecord
-from homefold.methods.origin import load_plugin, plugin_sources
 from homefold.runtime.device import resolve_device
+from homefold.runtime.plugins import load_plugin, plugin_sources
 from homefold.runtime.progress import ProgressReporter
 
 __all__ = ["Watcher", "run_bench"]

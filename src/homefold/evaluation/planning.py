@@ -24,7 +24,7 @@ from homefold.evaluation.selection import Candidate, candidates_for, select_epoc
 from homefold.evaluation.suites import Suite, Variation, find_suite
 from homefold.features import build_backbone
 from homefold.methods import Method, TaskKey, code_key, find_method
-from homefold.methods.origin import load_plugin
+from homefold.runtime.plugins import load_plugin
 from homefold.runtime.progress import ProgressReporter
 from homefold.store.identity import digest
 from homefold.store.stage_store import StageId, StageStore

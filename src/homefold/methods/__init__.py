@@ -1,26 +1,48 @@
 """Every method behind the one interface that the benchmark drives."""
 
-from homefold.methods.base import Answers, ClassifierNetwork, Method, MethodInfo, TestTimeMethod, TrainedMethod
-from homefold.methods.origin import code_key
-from homefold.methods.registry import (
-    find_method,
-    list_methods,
-    register_method,
-    register_test_time_method,
-    wrapped_by_default,
-)
-from homefold.methods.training.deep_all import DeepAllMethod, deep_all_config
-from homefold.methods.training.home import HomeMethod
-from homefold.methods.training.learner import (
-    Batch,
-    Learner,
-    LearningTask,
-    ParameterGroup,
-    TrainingImages,
-    reverse_gradient,
-)
-from homefold.methods.training.learner_method import LearnerMethod, TrainedLearner, tunable
-from homefold.stages.task import ImageSet, TaskKey, TrainingTask
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from homefold.methods.base import Answers, ClassifierNetwork, Method, TestTimeMethod, TrainedMethod, code_key
+    from homefold.methods.info import MethodInfo
+    from homefold.methods.registry import (
+        find_method,
+        list_methods,
+        method_named,
+        register_method,
+        register_test_time_method,
+        wrapped_by_default,
+    )
+    from homefold.methods.training.deep_all import DeepAllMethod, deep_all_config
+    from homefold.methods.training.home import HomeMethod
+    from homefold.methods.training.learner import (
+        Batch,
+        Learner,
+        LearningTask,
+        ParameterGroup,
+        TrainingImages,
+        reverse_gradient,
+    )
+    from homefold.methods.training.learner_method import LearnerMethod, TrainedLearner, tunable
+    from homefold.stages.task import ImageSet, TaskKey, TrainingTask
+
+# Put off: methods need torch, and a list of them does not.
+_PLACES = {
+    "homefold.methods.base": "Answers ClassifierNetwork Method TestTimeMethod TrainedMethod code_key",
+    "homefold.methods.info": "MethodInfo",
+    "homefold.methods.registry": (
+        "find_method list_methods method_named register_method register_test_time_method wrapped_by_default"
+    ),
+    "homefold.methods.training.deep_all": "DeepAllMethod deep_all_config",
+    "homefold.methods.training.home": "HomeMethod",
+    "homefold.methods.training.learner": ("Batch Learner LearningTask ParameterGroup TrainingImages reverse_gradient"),
+    "homefold.methods.training.learner_method": "LearnerMethod TrainedLearner tunable",
+    "homefold.stages.task": "ImageSet TaskKey TrainingTask",
+}
+_PLACE = {name: place for place, names in _PLACES.items() for name in names.split()}
 
 __all__ = [
     "Answers",
@@ -45,9 +67,20 @@ __all__ = [
     "deep_all_config",
     "find_method",
     "list_methods",
+    "method_named",
     "register_method",
     "register_test_time_method",
     "reverse_gradient",
     "tunable",
     "wrapped_by_default",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACE:
+        raise AttributeError(f"module 'homefold.methods' has no attribute {name!r}")
+    return getattr(import_module(_PLACE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from inspect import formatannotation
 from typing import Any, ClassVar
 
@@ -15,6 +15,8 @@ from torch import nn
 from homefold.config import HomefoldConfig
 from homefold.config.choices import LARGEST_COUNT, checked_value
 from homefold.errors import ConfigError
+from homefold.methods.info import MethodInfo, wrapper_info
+from homefold.runtime.code import joined_keys, key_of_thing
 from homefold.stages.predictions import NOT_SEARCHED, Predictions
 from homefold.stages.task import ImageSet, TaskKey, TrainingTask
 from homefold.store.stage_store import Stage, StageId
@@ -26,33 +28,9 @@ __all__ = [
     "MethodInfo",
     "TestTimeMethod",
     "TrainedMethod",
+    "code_key",
     "plain_predictions",
 ]
-
-
-@dataclass(frozen=True)
-class MethodInfo:
-    """What a person wants to know of a method before running it.
-
-    Args:
-        name: what people type.
-        title: what tables show.
-        year: of its publication.
-        needs_domain_labels: whether training needs to know each image's domain.
-        touches_target: whether it learns from target images at test time.
-        stateless: whether an answer depends on the model, the image and the seed alone.
-        reference: where it was published.
-        summary: what it does, in one sentence.
-    """
-
-    name: str
-    title: str
-    year: int
-    needs_domain_labels: bool
-    touches_target: bool
-    stateless: bool
-    reference: str
-    summary: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,10 +112,13 @@ class Method(ABC):
     A method is a frozen dataclass: its own hyper-parameters are its fields, and they stand in every record.
     """
 
+    about: ClassVar[MethodInfo]
+    """What it is, by itself."""
+
     @property
-    @abstractmethod
     def info(self) -> MethodInfo:
-        """What it is."""
+        """What it is, with what it stands on."""
+        return self.about
 
     def starting(self, config: HomefoldConfig) -> HomefoldConfig:
         """What of a preset it begins with, before anything that was asked for is changed in it.
@@ -204,6 +185,10 @@ class TestTimeMethod(Method):
             require_plain_look(config, self.info.name)
         return config
 
+    @property
+    def info(self) -> MethodInfo:
+        return wrapper_info(self.about, self.base.info)
+
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
         return self.base.planned_stages(key)
 
@@ -213,6 +198,12 @@ class TestTimeMethod(Method):
     def settings(self) -> dict[str, Any]:
         own = {name: value for name, value in super().settings().items() if name != "base"}
         return {**own, "base": self.base.info.name, "base_settings": self.base.settings()}
+
+
+def code_key(method: Method) -> str:
+    """Stands for the code of a method that is not this package's, and of what it wraps; empty for the package's own."""
+    inside: list[Any] = [getattr(method, item.name) for item in fields(method)] if is_dataclass(method) else []
+    return joined_keys([key_of_thing(type(method)), *(code_key(item) for item in inside if isinstance(item, Method))])
 
 
 def require_numbers(method: Method) -> None:

@@ -1,58 +1,115 @@
-"""Methods by name; `wrapper+method` names a test-time method on top of another, `method:name=value` settings."""
+"""Methods by name; `wrapper+method` names a test-time method on top of another, `method:name=value` settings.
+
+What there is to say of a method stands in the decorator of its class, in plain text and numbers. So the methods of this
+package are listed by reading their files, and a file is imported, with all that it needs, when its method is used.
+"""
 
 from __future__ import annotations
 
-import difflib
+import ast
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from homefold.config.method_spec import split_settings
 from homefold.errors import ConfigError
-from homefold.methods.base import Method, MethodInfo, TestTimeMethod
-from homefold.methods.configured import configured
-from homefold.methods.origin import Origin, remember_code
-from homefold.methods.settings import with_settings
-from homefold.methods.test_time.class_means import ClassMeans
-from homefold.methods.test_time.memo import Memo
-from homefold.methods.test_time.one_nn import OneNearestNeighbour
-from homefold.methods.test_time.shot_im import ShotIM
-from homefold.methods.test_time.t3a import T3A
-from homefold.methods.test_time.tent import Tent
-from homefold.methods.test_time.ttt import TestTimeTraining
-from homefold.methods.training.ccsa import CCSA
-from homefold.methods.training.crossgrad import CrossGrad
-from homefold.methods.training.d_sam import DSam
-from homefold.methods.training.ddaig import Ddaig
-from homefold.methods.training.deep_all import DeepAllMethod
-from homefold.methods.training.home import HomeMethod
-from homefold.methods.training.jigen import Jigen
-from homefold.methods.training.mmd_aae import MmdAae
-from homefold.methods.training.mmld import Mmld
-from homefold.methods.training.rotation import Rotation
-from homefold.methods.training.rsc import RSC
+from homefold.methods.info import MethodInfo, wrapper_info
+from homefold.runtime.registry import Registry
 
-__all__ = ["find_method", "list_methods", "register_method", "register_test_time_method", "wrapped_by_default"]
+if TYPE_CHECKING:
+    from homefold.methods.base import Method, TestTimeMethod
 
-_PAPER = "Pandey et al., CVPR 2021"
+__all__ = [
+    "METHODS",
+    "MethodRecord",
+    "find_method",
+    "list_methods",
+    "method_named",
+    "register_method",
+    "register_test_time_method",
+    "wrapped_by_default",
+]
+
+C = TypeVar("C")
 
 
 @dataclass(frozen=True)
-class _Wrapper:
-    wrap: Callable[[Method], TestTimeMethod]
-    default: str
+class MethodRecord:
+    """One method.
+
+    Args:
+        info: what it is; of a test-time method, on top of the method that it wraps by default.
+        wraps: the name of that method; empty for a training-time method.
+        place: the module that registers it.
+        make: the method itself, or what puts a test-time method on top of another; None where `place` is to be asked.
+    """
+
+    info: MethodInfo
+    wraps: str
+    place: str
+    make: Method | Callable[[Method], TestTimeMethod] | None = None
 
 
-_methods: dict[str, Method] = {}
-_wrappers: dict[str, _Wrapper] = {}
-_origins: dict[str, Origin | None] = {}
+_FIRST = (f"{__package__}.training.deep_all", f"{__package__}.training.home")
+
+_imported: dict[str, object] = {}
+
+METHODS: Registry[MethodRecord] = Registry(
+    "method",
+    order=lambda record: (record.wraps != "", record.place not in _FIRST, record.place in _FIRST or record.info.year),
+    also="or bring your own by --plugin FILE.py",
+)
+
+
+def method_named(name: str, *words: Any, wraps: str = "", **flags: Any) -> Callable[[C], C]:
+    """Register the decorated class, or a function that makes a training-time method of its `MethodInfo`.
+
+    All is written as plain text and numbers, or as constants of the file that are, since it is read from there too.
+
+    Args:
+        name: what people type.
+        *words: title, year, reference and summary, as in `MethodInfo`.
+        wraps: the method that a test-time method stands on when none is named.
+        **flags: those of `MethodInfo` that are not as usual.
+    """
+    info = _info(name, *words, **flags)
+
+    def keep(by: C) -> C:
+        if isinstance(by, type):
+            by.about = info  # type: ignore[attr-defined]
+        make: Any = by
+        if not wraps:
+            make = make() if isinstance(by, type) else make(info)
+        _register(_record(info, wraps, by.__module__, make), by)
+        return by
+
+    return keep
+
+
+def _info(
+    name: str,
+    title: str,
+    year: int,
+    reference: str,
+    summary: str,
+    *,
+    needs_domain_labels: bool = False,
+    touches_target: bool = False,
+    stateless: bool = True,
+) -> MethodInfo:
+    return MethodInfo(name, title, year, needs_domain_labels, touches_target, stateless, reference, summary)
+
+
+def _record(info: MethodInfo, wraps: str, place: str, make: Any = None) -> MethodRecord:
+    alone = replace(wrapper_info(info, METHODS[wraps].info), name=info.name) if wraps else info
+    return MethodRecord(alone, wraps, place, make)
 
 
 def register_method(method: Method) -> None:
     """Make a method known by its name; a name can be taken once, but for the same class of the same file again."""
-    _claim(method.info.name, type(method))
-    _methods[method.info.name] = method
+    _register(MethodRecord(method.info, "", type(method).__module__, method), type(method))
 
 
 def register_test_time_method(
@@ -65,32 +122,20 @@ def register_test_time_method(
         wrap: the test-time method on top of the one it is given.
         default: name of a method that is registered already.
     """
-    _claim(name, wrap)
-    _wrappers[name] = _Wrapper(wrap, default)
+    alone = replace(wrap(find_method(default)).info, name=name)
+    _register(MethodRecord(alone, default, wrap.__module__, wrap), wrap)
 
 
-@contextmanager
-def unless_it_fails() -> Iterator[None]:
-    """What is registered inside stays, unless an error comes out."""
-    kept = [(known, dict(known)) for known in (_methods, _wrappers, _origins)]
-    try:
-        yield
-    except BaseException:
-        for known, before in kept:
-            known.clear()
-            known.update(before)  # type: ignore[arg-type]
-        raise
-
-
-def _claim(name: str, by: Any) -> None:
-    origin = remember_code(by)
-    if (name in _methods or name in _wrappers) and (origin is None or origin != _origins[name]):
-        raise ValueError(f"a method called {name!r} is registered already; give yours another name")
+def _register(record: MethodRecord, by: Any) -> None:
+    name = record.info.name
     if "+" in name:
         raise ValueError(f"{name!r} has a plus in it, which joins a test-time method and the method it wraps")
     if ":" in name:
         raise ValueError(f"{name!r} has a colon in it, which stands before a method's settings")
-    _origins[name] = origin
+    if name in METHODS and METHODS[name].place == record.place and name not in _imported:
+        _imported[name] = record.make
+    else:
+        METHODS.add(name, record, by)
 
 
 def find_method(name: str) -> Method:
@@ -107,22 +152,32 @@ def find_method(name: str) -> Method:
     >>> find_method("vae:projection.steps=100").info.title
     'Full method (VAE) (projection.steps=100)'
     """
+    from homefold.methods.configured import configured
+    from homefold.methods.settings import with_settings
+
     first, _, rest = name.partition("+")
     plain, colon, settings = first.partition(":")
-    if plain in _wrappers:
-        wrapper = _wrappers[plain]
-        base = find_method(rest or wrapper.default)
-        if _plain_name(rest) in _wrappers:
+    record = METHODS[plain]
+    if record.wraps:
+        base = find_method(rest or record.wraps)
+        if rest and METHODS[_plain_name(rest)].wraps:
             raise ConfigError(f"{plain} wraps a training-time method, and {rest} is a test-time method itself.")
-        method: Method = wrapper.wrap(base)
-    elif plain in _methods and not rest:
-        method = _methods[plain]
+        method = cast(Callable[["Method"], "Method"], _made(record))(base)
+    elif not rest:
+        method = cast("Method", _made(record))
     else:
-        raise _unknown(name if plain in _methods else plain)
+        method = cast("Method", METHODS[name])  # which there is not
     if not colon:
         return method
     common, own = split_settings(settings)
     return configured(with_settings(method, ",".join(own)) if own else method, common)
+
+
+def _made(record: MethodRecord) -> object:
+    if record.make is not None:
+        return record.make
+    import_module(record.place)
+    return _imported[record.info.name]
 
 
 def _plain_name(name: str) -> str:
@@ -130,64 +185,32 @@ def _plain_name(name: str) -> str:
     return name.partition("+")[0].partition(":")[0]
 
 
-def _unknown(name: str) -> ConfigError:
-    known = [*_methods, *_wrappers]
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f" Did you mean {close[0]}?" if close else ""
-    return ConfigError(
-        f"there is no method {name!r}; choose among {', '.join(known)}, or bring your own by --plugin FILE.py.{hint}"
-    )
-
-
 def list_methods() -> tuple[MethodInfo, ...]:
-    """What is registered, in that order; then test-time methods, each on top of the method it wraps by default."""
-    wrapped = [replace(wrapper.wrap(_methods[wrapper.default]).info, name=name) for name, wrapper in _wrappers.items()]
-    return (*(method.info for method in _methods.values()), *wrapped)
+    """Deep All and this package's own, others by year, then test-time methods, each on what it wraps by default."""
+    return tuple(record.info for record in METHODS.values())
 
 
 def wrapped_by_default() -> dict[str, str]:
     """By the name of each test-time method the name of the method that it wraps when none is named."""
-    return {name: wrapper.default for name, wrapper in _wrappers.items()}
+    return {record.info.name: record.wraps for record in METHODS.values() if record.wraps}
 
 
-def _info(name: str, title: str, summary: str) -> MethodInfo:
-    return MethodInfo(
-        name=name,
-        title=title,
-        year=2021,
-        needs_domain_labels=False,
-        touches_target=False,
-        stateless=True,
-        reference=_PAPER,
-        summary=summary,
-    )
+def _read_records() -> Iterator[MethodRecord]:
+    """What the decorators in the files of this package say."""
+    for folder in ("training", "test_time"):  # in this order: a test-time method says more of what it wraps
+        for file in sorted((Path(__file__).parent / folder).glob("*.py")):
+            content = file.read_text(encoding="utf-8")
+            if f"\n@{method_named.__name__}(" not in content:
+                continue
+            module = ast.parse(content).body
+            constants = {ast.unparse(node.targets[0]): node.value for node in module if isinstance(node, ast.Assign)}
+            for call in (call for node in module for call in getattr(node, "decorator_list", ())):
+                if isinstance(call, ast.Call) and ast.unparse(call.func) == method_named.__name__:
+                    words = [ast.literal_eval(constants.get(ast.unparse(word), word)) for word in call.args]
+                    flags = {str(item.arg): ast.literal_eval(item.value) for item in call.keywords}
+                    wraps = flags.pop("wraps", "")
+                    yield _record(_info(*words, **flags), wraps, f"{__package__}.{folder}.{file.stem}")
 
 
-register_method(DeepAllMethod())
-register_method(
-    HomeMethod(
-        _info("without-projection", "w/o G", "The features of the method and its classifier, without projection."),
-        manifold=None,
-    )
-)
-register_method(
-    HomeMethod(
-        _info("without-features", "w/o f", "Projection on the features of Deep All."),
-        features="deep-all",
-    )
-)
-register_method(
-    HomeMethod(_info("nearest", "1-NN", "The nearest source feature stands for the projection."), manifold="nearest")
-)
-register_method(HomeMethod(_info("vae", "Full method (VAE)", "Projection onto the manifold of a VAE.")))
-register_method(HomeMethod(_info("gan", "Full method (GAN)", "Projection onto the manifold of a GAN."), manifold="gan"))
-for method in (CCSA(), MmdAae(), CrossGrad(), Ddaig(), Jigen(), RSC(), DSam(), Mmld(), Rotation()):
-    register_method(method)
-
-register_test_time_method("1-nn", OneNearestNeighbour)
-register_test_time_method("class-means", ClassMeans)
-register_test_time_method("t3a", T3A)
-register_test_time_method("tent", Tent)
-register_test_time_method("ttt", TestTimeTraining, default="rotation")
-register_test_time_method("shot-im", ShotIM)
-register_test_time_method("memo", Memo)
+for _found in _read_records():
+    METHODS.add(_found.info.name, _found)

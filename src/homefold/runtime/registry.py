@@ -10,6 +10,7 @@ from pkgutil import iter_modules
 from typing import Any, ClassVar, Generic, TypeVar
 
 from homefold.errors import ConfigError, shown
+from homefold.runtime.code import Origin, is_own, remember_code
 
 __all__ = ["Registry"]
 
@@ -47,14 +48,26 @@ class Registry(Generic[T]):
         self.kind = kind
         self._places, self._order, self._also, self._error = places, order, also, error
         self._things: dict[str, T] = {}
+        self._origins: dict[str, Origin | None] = {}
+        self._own: set[str] = set()
         self._is_complete = not places
         self._all.append(self)
 
-    def add(self, name: str, thing: T) -> None:
-        """Register `thing` as `name`, which must be free."""
-        if name in self._things:
+    def add(self, name: str, thing: T, by: Any = None) -> None:
+        """Register `thing` as `name`, which must be free, but for the same code of the same file again.
+
+        Args:
+            name: what people type.
+            thing: what it stands for.
+            by: the class or function it is made by, where that is not the thing itself.
+        """
+        maker = thing if by is None else by
+        origin = remember_code(maker)
+        if name in self._things and (origin is None or origin != self._origins.get(name)):
             raise self._error(f"there already is a {self.kind} {shown(name)}; choose another name.")
-        self._things[name] = thing
+        self._things[name], self._origins[name] = thing, origin
+        if is_own(maker):
+            self._own.add(name)
 
     def named(self, name: str) -> Callable[[R], R]:
         """Register the decorated class or function as `name`."""
@@ -105,11 +118,17 @@ class Registry(Generic[T]):
     @classmethod
     @contextmanager
     def unless_it_fails(cls) -> Iterator[None]:
-        """What is registered inside, in any registry, stays, unless an error comes out."""
-        kept = [(registry, dict(registry._things)) for registry in cls._all]
+        """What others than this package register inside, in any registry, stays, unless an error comes out."""
+        before = {registry: dict(registry._things) for registry in cls._all}
         try:
             yield
         except BaseException:
-            for registry, before in kept:
-                registry._things = before
+            cls.restore(before)
             raise
+
+    @classmethod
+    def restore(cls, before: dict[Registry[Any], dict[str, Any]]) -> None:
+        """Each registry as it held `before`, and what this package itself registered since: that happens once."""
+        for registry in cls._all:
+            own = {name: thing for name, thing in registry._things.items() if name in registry._own}
+            registry._things = own | before.get(registry, {})

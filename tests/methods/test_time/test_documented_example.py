@@ -10,7 +10,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from homefold.methods import ImageSet, find_method, registry
+from homefold.methods import ImageSet, find_method
+from homefold.methods.registry import METHODS
 
 PAGE = Path(__file__).parents[3] / "docs" / "adding-a-test-time-method.md"
 
@@ -23,7 +24,7 @@ def example(monkeypatch):
     monkeypatch.setitem(sys.modules, module.__name__, module)  # dataclasses look their module up
     exec(compile(program, str(PAGE), "exec"), module.__dict__)
     yield program
-    del registry._wrappers["mirror"]
+    METHODS.remove("mirror")
 
 
 def test_it_is_about_thirty_lines_and_wraps_any_method(example, finished, scan):

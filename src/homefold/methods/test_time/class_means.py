@@ -9,8 +9,9 @@ import torch
 from torch.nn import functional as F
 
 from homefold.errors import ConfigError
-from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod
-from homefold.methods.test_time.wrapping import Wrapped, wrapper_info
+from homefold.methods.base import TestTimeMethod, TrainedMethod
+from homefold.methods.registry import method_named
+from homefold.methods.test_time.wrapping import Wrapped
 from homefold.methods.training.learner_method import tunable
 from homefold.runtime.tiles import apply_in_tiles, steady_tile
 from homefold.stages.task import TrainingTask
@@ -20,6 +21,14 @@ __all__ = ["ClassMeans", "unit_class_means"]
 _TILE = 64
 
 
+@method_named(
+    "class-means",
+    "Class means",
+    1971,
+    "Rocchio, The SMART Retrieval System 1971",
+    "Answers with the class whose mean source feature is nearest by cosine.",
+    wraps="deep-all",
+)
 @dataclass(frozen=True)
 class ClassMeans(TestTimeMethod):
     """p(k | x) = s · softmax_k(cos(z(x), m_k) / τ) + (1 − s) · p_C(k | x), m_k = Σ z_i / ‖z_i‖ over class k.
@@ -42,20 +51,6 @@ class ClassMeans(TestTimeMethod):
         super().__post_init__()
         if not self.temperature > 0:
             raise ConfigError(f"temperature of class-means must be a positive number; got {self.temperature}.")
-
-    @property
-    def info(self) -> MethodInfo:
-        own = MethodInfo(
-            name="class-means",
-            title="Class means",
-            year=1971,
-            needs_domain_labels=False,
-            touches_target=False,
-            stateless=True,
-            reference="Rocchio, The SMART Retrieval System 1971",
-            summary="Answers with the class whose mean source feature is nearest by cosine.",
-        )
-        return wrapper_info(own, self.base.info)
 
     def wrap(self, trained: TrainedMethod, task: TrainingTask) -> TrainedMethod:
         return _Means(self, trained, task)

@@ -6,16 +6,26 @@ from dataclasses import dataclass
 
 import torch
 
-from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod
+from homefold.methods.base import TestTimeMethod, TrainedMethod
+from homefold.methods.registry import method_named
 from homefold.methods.test_time.entropy import marginal_entropy
 from homefold.methods.test_time.per_image import PerImage
-from homefold.methods.test_time.wrapping import reached_parameters, wrapper_info
+from homefold.methods.test_time.wrapping import reached_parameters
 from homefold.methods.training.learner_method import tunable
 from homefold.stages.task import TrainingTask
 
 __all__ = ["Memo"]
 
 
+@method_named(
+    "memo",
+    "MEMO",
+    2022,
+    "Zhang et al., NeurIPS 2022",
+    "Before each answer, one step towards sure and equal answers on varied copies of the image.",
+    touches_target=True,
+    wraps="deep-all",
+)
 @dataclass(frozen=True)
 class Memo(TestTimeMethod):
     """ℓ(x; θ) = H(p̄), p̄ = (1/B) Σ_b p(· | a_b(x); θ); one SGD step on all parameters, then p(· | x; θ_x).
@@ -32,20 +42,6 @@ class Memo(TestTimeMethod):
     """B: varied copies of the image."""
     steps: int = tunable(1, choices=(1, 2))
     """Steps for each image."""
-
-    @property
-    def info(self) -> MethodInfo:
-        own = MethodInfo(
-            name="memo",
-            title="MEMO",
-            year=2022,
-            needs_domain_labels=False,
-            touches_target=True,
-            stateless=True,
-            reference="Zhang et al., NeurIPS 2022",
-            summary="Before each answer, one step towards sure and equal answers on varied copies of the image.",
-        )
-        return wrapper_info(own, self.base.info)
 
     def wrap(self, trained: TrainedMethod, task: TrainingTask) -> TrainedMethod:
         return _Agreed(self, trained, task)

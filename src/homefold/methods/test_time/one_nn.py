@@ -9,8 +9,9 @@ import torch
 from torch.nn import functional as F
 
 from homefold.manifold import nearest_index
-from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod
-from homefold.methods.test_time.wrapping import Wrapped, wrapper_info
+from homefold.methods.base import TestTimeMethod, TrainedMethod
+from homefold.methods.registry import method_named
+from homefold.methods.test_time.wrapping import Wrapped
 from homefold.methods.training.learner_method import tunable
 from homefold.runtime.tiles import apply_in_tiles
 from homefold.stages.task import TrainingTask
@@ -20,6 +21,14 @@ __all__ = ["OneNearestNeighbour"]
 _TILE = 64
 
 
+@method_named(
+    "1-nn",
+    "1-NN",
+    1967,
+    "Cover and Hart, IEEE Trans. IT 1967",
+    "Answers with the label of the nearest source feature by cosine.",
+    wraps="deep-all",
+)
 @dataclass(frozen=True)
 class OneNearestNeighbour(TestTimeMethod):
     """p(y | x) = s · [y = y_n] + (1 − s) · p_C(y | x), n = argmax_i cos(z(x), z_i) over the source's training images.
@@ -34,20 +43,6 @@ class OneNearestNeighbour(TestTimeMethod):
 
     share: float = tunable(1.0, choices=(0.25, 0.5, 1.0), most=1)
     """s: weight of the neighbour's label; the rest is the wrapped classifier's."""
-
-    @property
-    def info(self) -> MethodInfo:
-        own = MethodInfo(
-            name="1-nn",
-            title="1-NN",
-            year=1967,
-            needs_domain_labels=False,
-            touches_target=False,
-            stateless=True,
-            reference="Cover and Hart, IEEE Trans. IT 1967",
-            summary="Answers with the label of the nearest source feature by cosine.",
-        )
-        return wrapper_info(own, self.base.info)
 
     def wrap(self, trained: TrainedMethod, task: TrainingTask) -> TrainedMethod:
         return _Neighbours(self, trained, task)

@@ -11,9 +11,10 @@ import torch
 from homefold.data.augmentation import augment_batch
 from homefold.features import extract_features
 from homefold.features.batches import ImageStore
-from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod
+from homefold.methods.base import TestTimeMethod, TrainedMethod
+from homefold.methods.registry import method_named
 from homefold.methods.test_time.entropy import marginal_entropy, prediction_entropy
-from homefold.methods.test_time.wrapping import Wrapped, even_batches, wrapper_info
+from homefold.methods.test_time.wrapping import Wrapped, even_batches
 from homefold.methods.training.learner_method import tunable
 from homefold.runtime.seeding import generator, isolated_seed
 from homefold.stages.task import TrainingTask
@@ -31,6 +32,16 @@ def information_loss(logits: torch.Tensor, diversity: float = 1.0) -> torch.Tens
     return prediction_entropy(logits).mean() - diversity * marginal_entropy(logits)
 
 
+@method_named(
+    "shot-im",
+    "SHOT-IM",
+    2020,
+    "Liang et al., ICML 2020",
+    "Trains the features on the whole unlabelled target by information maximisation.",
+    touches_target=True,
+    stateless=False,
+    wraps="deep-all",
+)
 @dataclass(frozen=True)
 class ShotIM(TestTimeMethod):
     """min over θ of (1/b) Σ_i H(p(· | x_i)) − H(p̄) on batches of the target, θ the features; the layer is frozen.
@@ -52,20 +63,6 @@ class ShotIM(TestTimeMethod):
     """b."""
     diversity: float = tunable(1.0, choices=(0.5, 1.0))
     """Weight of H(p̄)."""
-
-    @property
-    def info(self) -> MethodInfo:
-        own = MethodInfo(
-            name="shot-im",
-            title="SHOT-IM",
-            year=2020,
-            needs_domain_labels=False,
-            touches_target=True,
-            stateless=False,
-            reference="Liang et al., ICML 2020",
-            summary="Trains the features on the whole unlabelled target by information maximisation.",
-        )
-        return wrapper_info(own, self.base.info)
 
     def wrap(self, trained: TrainedMethod, task: TrainingTask) -> TrainedMethod:
         return _Maximised(self, trained, task)

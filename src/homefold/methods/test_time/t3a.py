@@ -10,15 +10,26 @@ from torch import nn
 from torch.nn import functional as F
 
 from homefold.errors import ConfigError
-from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod
+from homefold.methods.base import TestTimeMethod, TrainedMethod
+from homefold.methods.registry import method_named
 from homefold.methods.test_time.entropy import prediction_entropy
-from homefold.methods.test_time.wrapping import Wrapped, even_batches, stream_order, wrapper_info
+from homefold.methods.test_time.wrapping import Wrapped, even_batches, stream_order
 from homefold.methods.training.learner_method import tunable
 from homefold.stages.task import TrainingTask
 
 __all__ = ["T3A", "class_prototypes", "most_confident"]
 
 
+@method_named(
+    "t3a",
+    "T3A",
+    2021,
+    "Iwasawa and Matsuo, NeurIPS 2021",
+    "Replaces the classifier's weights by prototypes of confident target features, as they arrive.",
+    touches_target=True,
+    stateless=False,
+    wraps="deep-all",
+)
 @dataclass(frozen=True)
 class T3A(TestTimeMethod):
     """p(k | x) ∝ exp(z · c_k), c_k the direction of the mean of the supports S_k of class k.
@@ -37,20 +48,6 @@ class T3A(TestTimeMethod):
     """M: supports kept of each class."""
     batch_size: int = tunable(64, choices=(1, 32, 64), least=1)
     """Target images that arrive together."""
-
-    @property
-    def info(self) -> MethodInfo:
-        own = MethodInfo(
-            name="t3a",
-            title="T3A",
-            year=2021,
-            needs_domain_labels=False,
-            touches_target=True,
-            stateless=False,
-            reference="Iwasawa and Matsuo, NeurIPS 2021",
-            summary="Replaces the classifier's weights by prototypes of confident target features, as they arrive.",
-        )
-        return wrapper_info(own, self.base.info)
 
     def wrap(self, trained: TrainedMethod, task: TrainingTask) -> TrainedMethod:
         return _Adjusted(self, trained, task)

@@ -12,15 +12,26 @@ from torch import nn
 from homefold.config.choices import require_types
 from homefold.errors import ConfigError
 from homefold.features.batches import ImageStore
-from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod
+from homefold.methods.base import TestTimeMethod, TrainedMethod
+from homefold.methods.registry import method_named
 from homefold.methods.test_time.entropy import prediction_entropy
-from homefold.methods.test_time.wrapping import Wrapped, even_batches, stream_order, wrapper_info
+from homefold.methods.test_time.wrapping import Wrapped, even_batches, stream_order
 from homefold.methods.training.learner_method import tunable
 from homefold.stages.task import TrainingTask
 
 __all__ = ["Tent"]
 
 
+@method_named(
+    "tent",
+    "Tent",
+    2021,
+    "Wang et al., ICLR 2021",
+    "Minimises the entropy of its answers by the scales and shifts of batch normalisation.",
+    touches_target=True,
+    stateless=False,
+    wraps="deep-all",
+)
 @dataclass(frozen=True)
 class Tent(TestTimeMethod):
     """min over γ, β of (1/b) Σ_i H(p(· | x_i)), one Adam step a batch of b target images.
@@ -42,20 +53,6 @@ class Tent(TestTimeMethod):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_types(self)
-
-    @property
-    def info(self) -> MethodInfo:
-        own = MethodInfo(
-            name="tent",
-            title="Tent",
-            year=2021,
-            needs_domain_labels=False,
-            touches_target=True,
-            stateless=False,
-            reference="Wang et al., ICLR 2021",
-            summary="Minimises the entropy of its answers by the scales and shifts of batch normalisation.",
-        )
-        return wrapper_info(own, self.base.info)
 
     def wrap(self, trained: TrainedMethod, task: TrainingTask) -> TrainedMethod:
         return _Renormalised(self, trained, task)

@@ -12,10 +12,11 @@ from torch import nn
 from homefold.classifier import ClassifierConfig, build_classifier, fit_classifier
 from homefold.data.splits import selection_split
 from homefold.features import extract_features
-from homefold.methods.base import MethodInfo, TestTimeMethod, TrainedMethod
+from homefold.methods.base import TestTimeMethod, TrainedMethod
 from homefold.methods.configured import without_changes
+from homefold.methods.registry import method_named
 from homefold.methods.test_time.per_image import PerImage
-from homefold.methods.test_time.wrapping import reached_parameters, wrapper_info
+from homefold.methods.test_time.wrapping import reached_parameters
 from homefold.methods.training.learner_method import TrainedLearner, tunable
 from homefold.methods.training.rotation import QUARTER_TURNS, Rotation, RotationLearner, rotation_loss
 from homefold.runtime.device import one_thread
@@ -27,6 +28,15 @@ __all__ = ["TestTimeTraining"]
 _HEAD = ClassifierConfig()
 
 
+@method_named(
+    "ttt",
+    "TTT",
+    2020,
+    "Sun et al., ICML 2020",
+    "Before each answer, trains the features on telling how copies of the image were turned.",
+    touches_target=True,
+    wraps="rotation",
+)
 @dataclass(frozen=True)
 class TestTimeTraining(TestTimeMethod):
     """ℓ(x; θ) = mean over copies a_b and turns r of CE(h(f_θ(turn_r(a_b(x)))), r); SGD on θ, then p(· | x; θ_x).
@@ -47,20 +57,6 @@ class TestTimeTraining(TestTimeMethod):
     """Steps for each image."""
     copies: int = tunable(8, choices=(1, 4, 8, 16), least=1)
     """Varied copies of the image, new ones in every step; times four turns."""
-
-    @property
-    def info(self) -> MethodInfo:
-        own = MethodInfo(
-            name="ttt",
-            title="TTT",
-            year=2020,
-            needs_domain_labels=False,
-            touches_target=True,
-            stateless=True,
-            reference="Sun et al., ICML 2020",
-            summary="Before each answer, trains the features on telling how copies of the image were turned.",
-        )
-        return wrapper_info(own, self.base.info)
 
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
         stages = self.base.planned_stages(key)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,24 +14,13 @@ from homefold.data.splits import selection_split
 from homefold.errors import ConfigError
 from homefold.features import extract_features
 from homefold.features.extraction import extract_views
-from homefold.methods.base import Answers, ClassifierNetwork, MethodInfo, TrainedMethod, plain_predictions
+from homefold.methods.base import Answers, ClassifierNetwork, TrainedMethod, plain_predictions
+from homefold.methods.info import wrapper_info
 from homefold.runtime.seeding import generator
 from homefold.stages.task import ImageSet, TrainingTask
 from homefold.store.stage_store import Stage
 
 __all__ = ["Wrapped", "even_batches", "network_of", "reached_parameters", "stream_order", "wrapper_info"]
-
-
-def wrapper_info(own: MethodInfo, base: MethodInfo) -> MethodInfo:
-    """What a test-time method is on top of another: it needs, touches and remembers what either of them does."""
-    return replace(
-        own,
-        name=f"{own.name}+{base.name}",
-        title=f"{own.title} on {base.title}",
-        needs_domain_labels=own.needs_domain_labels or base.needs_domain_labels,
-        touches_target=own.touches_target or base.touches_target,
-        stateless=own.stateless and base.stateless,
-    )
 
 
 def network_of(trained: TrainedMethod, base: str, name: str) -> ClassifierNetwork:

@@ -8,13 +8,21 @@ import torch
 
 from homefold.features.loss import cosine_normalise
 from homefold.features.network import FeatureNet
-from homefold.methods.base import MethodInfo
+from homefold.methods.registry import method_named
 from homefold.methods.training.learner import Batch, Learner, LearningTask
 from homefold.methods.training.learner_method import LearnerMethod, tunable
 
 __all__ = ["CCSA", "alignment_loss"]
 
 
+@method_named(
+    "ccsa",
+    "CCSA",
+    2017,
+    "Motiian et al., ICCV 2017",
+    "Pulls one class together and pushes different classes apart, across domains.",
+    needs_domain_labels=True,
+)
 @dataclass(frozen=True)
 class CCSA(LearnerMethod):
     """L = (1 − α) CE + α (L_SA + L_S) over pairs (i, j) of different domains, each term a mean over its pairs.
@@ -27,16 +35,6 @@ class CCSA(LearnerMethod):
     Null setting: `weight` 0. Cost of a step: that of Deep All, and the distances of all pairs.
     """
 
-    about = MethodInfo(
-        name="ccsa",
-        title="CCSA",
-        year=2017,
-        needs_domain_labels=True,
-        touches_target=False,
-        stateless=True,
-        reference="Motiian et al., ICCV 2017",
-        summary="Pulls one class together and pushes different classes apart, across domains.",
-    )
     null = {"weight": 0.0}  # noqa: RUF012 - a constant
 
     weight: float = tunable(0.25, 0.05, 0.75, most=1)

@@ -10,13 +10,21 @@ from torch import nn
 from torch.nn import functional as F
 
 from homefold.features.network import FeatureNet
-from homefold.methods.base import MethodInfo
+from homefold.methods.registry import method_named
 from homefold.methods.training.learner import Batch, Learner, LearningTask
 from homefold.methods.training.learner_method import LearnerMethod, tunable
 
 __all__ = ["CrossGrad", "perturbed"]
 
 
+@method_named(
+    "crossgrad",
+    "CrossGrad",
+    2018,
+    "Shankar et al., ICLR 2018",
+    "Trains on images moved along the gradient of a domain classifier.",
+    needs_domain_labels=True,
+)
 @dataclass(frozen=True)
 class CrossGrad(LearnerMethod):
     """L = (1 − α_l) J_l(x, y) + α_l J_l(x_d, y) + (1 − α_d) J_d(x, d) + α_d J_d(x_l, d).
@@ -31,16 +39,6 @@ class CrossGrad(LearnerMethod):
     that of Deep All (two networks, two passes each, and two gradients of the input).
     """
 
-    about = MethodInfo(
-        name="crossgrad",
-        title="CrossGrad",
-        year=2018,
-        needs_domain_labels=True,
-        touches_target=False,
-        stateless=True,
-        reference="Shankar et al., ICLR 2018",
-        summary="Trains on images moved along the gradient of a domain classifier.",
-    )
     null = {"label_share": 0.0}  # noqa: RUF012 - a constant
 
     label_share: float = tunable(0.5, 0.1, 0.9, most=1)

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from homefold.features.network import FeatureNet
 from homefold.features.stage_maps import stage_maps
-from homefold.methods.base import MethodInfo
+from homefold.methods.registry import method_named
 from homefold.methods.training.learner import Batch, Learner, LearningTask
 from homefold.methods.training.learner_method import LearnerMethod, tunable
 
@@ -21,6 +21,14 @@ __all__ = ["AggregationModule", "DSam", "DSamLearner", "own_domain", "shrink", "
 _PLACES = 2
 
 
+@method_named(
+    "d-sam",
+    "D-SAM",
+    2018,
+    "D'Innocente and Caputo, GCPR 2018",
+    "Domain-specific modules gather the backbone's stages; their answers are averaged.",
+    needs_domain_labels=True,
+)
 @dataclass(frozen=True)
 class DSam(LearnerMethod):
     """min of mean_i CE(W_d A_d(s(x_i)), y_i), d the domain of x_i; the answer for any image is the mean over all d.
@@ -32,16 +40,6 @@ class DSam(LearnerMethod):
     Null setting: `width` 0. Cost of a step: that of Deep All and a module for each domain.
     """
 
-    about = MethodInfo(
-        name="d-sam",
-        title="D-SAM",
-        year=2018,
-        needs_domain_labels=True,
-        touches_target=False,
-        stateless=True,
-        reference="D'Innocente and Caputo, GCPR 2018",
-        summary="Domain-specific modules gather the backbone's stages; their answers are averaged.",
-    )
     null = MappingProxyType({"width": 0})
 
     width: int = tunable(128, choices=(64, 128, 256))

@@ -11,7 +11,7 @@ from torch import nn
 from torch.func import functional_call
 
 from homefold.features.network import FeatureNet
-from homefold.methods.base import MethodInfo
+from homefold.methods.registry import method_named
 from homefold.methods.training.gradient_scale import scale_gradient
 from homefold.methods.training.learner import Batch, Learner, LearningTask
 from homefold.methods.training.learner_method import LearnerMethod, tunable
@@ -19,6 +19,14 @@ from homefold.methods.training.learner_method import LearnerMethod, tunable
 __all__ = ["Ddaig", "DdaigLearner", "TransformationNet", "frozen_call"]
 
 
+@method_named(
+    "ddaig",
+    "DDAIG",
+    2020,
+    "Zhou et al., AAAI 2020",
+    "Trains also on images that a network has moved out of their domains.",
+    needs_domain_labels=True,
+)
 @dataclass(frozen=True)
 class Ddaig(LearnerMethod):
     """Images x' = x + λ T(x), moved out of their domains by a network T; three losses, each for its own part.
@@ -31,16 +39,6 @@ class Ddaig(LearnerMethod):
     on two images each, and T at the size of the images).
     """
 
-    about = MethodInfo(
-        name="ddaig",
-        title="DDAIG",
-        year=2020,
-        needs_domain_labels=True,
-        touches_target=False,
-        stateless=True,
-        reference="Zhou et al., AAAI 2020",
-        summary="Trains also on images that a network has moved out of their domains.",
-    )
     null = MappingProxyType({"share": 0.0})
 
     step: float = tunable(0.3, 0.1, 0.9)

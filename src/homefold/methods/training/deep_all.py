@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from homefold.config import HomefoldConfig
-from homefold.methods.base import Method, MethodInfo, TrainedMethod
+from homefold.methods.base import Method, TrainedMethod
+from homefold.methods.registry import method_named
 from homefold.methods.trained_classifier import TrainedClassifier
 from homefold.stages.features import FeatureStage, features_ids, require_stage_1, train_feature_stage
 from homefold.stages.style import style_ids, styled_stage, with_style_blocks
@@ -22,22 +23,10 @@ def deep_all_config(config: HomefoldConfig) -> HomefoldConfig:
     return replace(config, features=replace(config.features, metric_weight=0.0, cross_entropy_weight=1.0))
 
 
+@method_named("deep-all", "Deep All", 2017, "Li et al., ICCV 2017", "A plain classifier on the pooled source domains.")
 @dataclass(frozen=True)
 class DeepAllMethod(Method):
     """Deep All as the benchmark drives it: its features serve the ablation without f."""
-
-    @property
-    def info(self) -> MethodInfo:
-        return MethodInfo(
-            name="deep-all",
-            title="Deep All",
-            year=2017,
-            needs_domain_labels=False,
-            touches_target=False,
-            stateless=True,
-            reference="Li et al., ICCV 2017",
-            summary="A plain classifier on the pooled source domains.",
-        )
 
     def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
         config = deep_all_config(config)

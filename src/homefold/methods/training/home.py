@@ -14,6 +14,7 @@ from torch import nn
 from homefold.config import HomefoldConfig
 from homefold.manifold import Manifold, ManifoldConfig, paper_manifold_config
 from homefold.methods.base import Answers, ClassifierNetwork, Method, MethodInfo, TrainedMethod
+from homefold.methods.registry import method_named
 from homefold.methods.training.deep_all import deep_all_config
 from homefold.methods.training.offset_stop import project_with_offset
 from homefold.projection import Projection, ProjectionConfig, elbow_index, projection_preset
@@ -31,6 +32,7 @@ from homefold.store.stage_store import Stage, StageId
 
 __all__ = ["HomeMethod"]
 
+_PAPER = "Pandey et al., CVPR 2021"
 _GAN_EPOCHS_PER_VAE_EPOCH = 1.5  # the ratio of their defaults
 _CURVES, _CURVE_STEPS = 6, 500
 
@@ -46,14 +48,10 @@ class HomeMethod(Method):
         stop_offset: stop the search this many steps after n*.
     """
 
-    about: MethodInfo
+    about: MethodInfo  # type: ignore[misc]  # one class makes several methods
     features: Literal["metric", "deep-all"] = "metric"
     manifold: Literal["vae", "gan", "nearest"] | None = "vae"
     stop_offset: int = 0
-
-    @property
-    def info(self) -> MethodInfo:
-        return self.about
 
     def settings(self) -> dict[str, Any]:
         return {name: value for name, value in super().settings().items() if name != "about"}
@@ -77,6 +75,33 @@ class HomeMethod(Method):
 
     def train(self, task: TrainingTask) -> TrainedMethod:
         return TrainedHome(self, train_stages(task, projected=self.manifold is not None))
+
+
+@method_named(
+    "without-projection", "w/o G", 2021, _PAPER, "The features of the method and its classifier, without projection."
+)
+def _without_projection(about: MethodInfo) -> Method:
+    return HomeMethod(about, manifold=None)
+
+
+@method_named("without-features", "w/o f", 2021, _PAPER, "Projection on the features of Deep All.")
+def _without_features(about: MethodInfo) -> Method:
+    return HomeMethod(about, features="deep-all")
+
+
+@method_named("nearest", "1-NN", 2021, _PAPER, "The nearest source feature stands for the projection.")
+def _nearest(about: MethodInfo) -> Method:
+    return HomeMethod(about, manifold="nearest")
+
+
+@method_named("vae", "Full method (VAE)", 2021, _PAPER, "Projection onto the manifold of a VAE.")
+def _vae(about: MethodInfo) -> Method:
+    return HomeMethod(about)
+
+
+@method_named("gan", "Full method (GAN)", 2021, _PAPER, "Projection onto the manifold of a GAN.")
+def _gan(about: MethodInfo) -> Method:
+    return HomeMethod(about, manifold="gan")
 
 
 def _manifold_config(config: HomefoldConfig, kind: str, preset: str) -> ManifoldConfig:

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from homefold.errors import ConfigError
 from homefold.features.network import FeatureNet
-from homefold.methods.base import MethodInfo
+from homefold.methods.registry import method_named
 from homefold.methods.training.learner import Batch, Learner, LearningTask
 from homefold.methods.training.learner_method import LearnerMethod, tunable
 
@@ -22,6 +22,9 @@ __all__ = ["Jigen", "distant_permutations", "shuffle_tiles"]
 _GRID = 3
 
 
+@method_named(
+    "jigen", "Jigen", 2019, "Carlucci et al., CVPR 2019", "Solves jigsaw puzzles of the images as an auxiliary task."
+)
 @dataclass(frozen=True)
 class Jigen(LearnerMethod):
     """L = CE(W f(x), y) over ordered images + α CE(V f(x̃), p) over all images.
@@ -33,16 +36,6 @@ class Jigen(LearnerMethod):
     Null setting: `weight` 0 and `ordered` 1. Cost of a step: that of Deep All; only ordered images teach the label.
     """
 
-    about = MethodInfo(
-        name="jigen",
-        title="Jigen",
-        year=2019,
-        needs_domain_labels=False,
-        touches_target=False,
-        stateless=True,
-        reference="Carlucci et al., CVPR 2019",
-        summary="Solves jigsaw puzzles of the images as an auxiliary task.",
-    )
     null = {"weight": 0.0, "ordered": 1.0}  # noqa: RUF012 - a constant
 
     weight: float = tunable(0.7, 0.1, 1.0)

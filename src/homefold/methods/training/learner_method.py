@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 
 from homefold.config import HomefoldConfig
 from homefold.features.network import FeatureNet
-from homefold.methods.base import Method, MethodInfo, require_numbers, require_plain_look
-from homefold.methods.origin import code_key
+from homefold.methods.base import Method, code_key, require_numbers, require_plain_look
 from homefold.methods.trained_classifier import TrainedClassifier
 from homefold.methods.training.deep_all import deep_all_config
 from homefold.methods.training.learner import Learner, LearningTask
@@ -78,8 +77,6 @@ class LearnerMethod(Method):
     A subclass is a frozen dataclass with its hyper-parameters as fields (see `tunable`), `about` and `learner`.
     """
 
-    about: ClassVar[MethodInfo]
-    """What it is."""
     null: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     """The settings at which its loss is Deep All's."""
 
@@ -94,10 +91,6 @@ class LearnerMethod(Method):
             net: f before training.
             task: the size of things.
         """
-
-    @property
-    def info(self) -> MethodInfo:
-        return self.about
 
     @classmethod
     def search_space(cls) -> dict[str, SearchRange]:

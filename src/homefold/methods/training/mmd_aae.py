@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from homefold.errors import ConfigError
 from homefold.features.network import FeatureNet
-from homefold.methods.base import MethodInfo
+from homefold.methods.registry import method_named
 from homefold.methods.training.learner import Batch, Learner, LearningTask, ParameterGroup
 from homefold.methods.training.learner_method import LearnerMethod, tunable
 
@@ -22,6 +22,14 @@ _UNIT_VARIANCE = math.sqrt(0.5)
 _LEAST_DISTANCE = 1e-6
 
 
+@method_named(
+    "mmd-aae",
+    "MMD-AAE",
+    2018,
+    "Li et al., CVPR 2018",
+    "An adversarial auto-encoder on the features, whose codes look alike in all domains.",
+    needs_domain_labels=True,
+)
 @dataclass(frozen=True)
 class MmdAae(LearnerMethod):
     """min over f, Q, P, W and max over D of CE(W h, y) + λ_1 R(h) + λ_0 ‖P(h) - z‖² / d + λ_2 J(h), with h = Q(z).
@@ -37,16 +45,6 @@ class MmdAae(LearnerMethod):
     Null setting: `code_dim`, `discrepancy`, `reconstruction` and `prior` 0, `rate` 1. Cost of a step: that of Deep All.
     """
 
-    about = MethodInfo(
-        name="mmd-aae",
-        title="MMD-AAE",
-        year=2018,
-        needs_domain_labels=True,
-        touches_target=False,
-        stateless=True,
-        reference="Li et al., CVPR 2018",
-        summary="An adversarial auto-encoder on the features, whose codes look alike in all domains.",
-    )
     null = MappingProxyType({"code_dim": 0, "discrepancy": 0.0, "reconstruction": 0.0, "prior": 0.0, "rate": 1.0})
 
     discrepancy: float = tunable(0.3, 0.03, 10, log=True)

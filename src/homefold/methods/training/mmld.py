@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from homefold.errors import ConfigError
 from homefold.features.network import FeatureNet
 from homefold.features.stage_maps import stage_maps
-from homefold.methods.base import MethodInfo
+from homefold.methods.registry import method_named
 from homefold.methods.training.gradient_scale import ramp
 from homefold.methods.training.learner import (
     Batch,
@@ -30,6 +30,13 @@ __all__ = ["Mmld", "MmldLearner", "mean_entropy"]
 _STYLE_BATCH = 256
 
 
+@method_named(
+    "mmld",
+    "MMLD",
+    2020,
+    "Matsuura and Harada, AAAI 2020",
+    "Clusters images by style, and hides the clusters from the features.",
+)
 @dataclass(frozen=True)
 class Mmld(LearnerMethod):
     """min over f, W and max over D of CE(W z, y) + λ H(softmax(W z)) - λ CE(D(z), d'), with z = f(x).
@@ -45,16 +52,6 @@ class Mmld(LearnerMethod):
     pass the network once more and are clustered.
     """
 
-    about = MethodInfo(
-        name="mmld",
-        title="MMLD",
-        year=2020,
-        needs_domain_labels=False,
-        touches_target=False,
-        stateless=True,
-        reference="Matsuura and Harada, AAAI 2020",
-        summary="Clusters images by style, and hides the clusters from the features.",
-    )
     null = MappingProxyType({"adversary": 0.0, "entropy": 0.0, "rate": 1.0})
 
     adversary: float = tunable(0.1, 0.01, 1, log=True)

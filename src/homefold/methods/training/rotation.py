@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from homefold.features.network import FeatureNet
-from homefold.methods.base import MethodInfo
+from homefold.methods.registry import method_named
 from homefold.methods.training.learner import Batch, Learner, LearningTask
 from homefold.methods.training.learner_method import LearnerMethod, tunable
 
@@ -32,6 +32,13 @@ def rotation_loss(z: torch.Tensor, head: nn.Module, turns: torch.Tensor) -> torc
         return F.cross_entropy(head(z.float()), turns)
 
 
+@method_named(
+    "rotation",
+    "Rotation",
+    2020,
+    "Sun et al., ICML 2020",
+    "Deep All that also learns to tell by how many quarter turns an image was turned.",
+)
 @dataclass(frozen=True)
 class Rotation(LearnerMethod):
     """CE(C(f(x)), y) + λ CE(h(f(turn_r(x))), r), r drawn from {0, 1, 2, 3}, h a linear layer on the shared feature.
@@ -43,16 +50,6 @@ class Rotation(LearnerMethod):
     Null setting: `weight` 0. Cost of a step: twice that of Deep All.
     """
 
-    about = MethodInfo(
-        name="rotation",
-        title="Rotation",
-        year=2020,
-        needs_domain_labels=False,
-        touches_target=False,
-        stateless=True,
-        reference="Sun et al., ICML 2020",
-        summary="Deep All that also learns to tell by how many quarter turns an image was turned.",
-    )
     null = MappingProxyType({"weight": 0.0})
 
     weight: float = tunable(1.0, 0.1, 1.0, log=True)

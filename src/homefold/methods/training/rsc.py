@@ -8,13 +8,16 @@ import torch
 
 from homefold.features.network import FeatureNet
 from homefold.features.stage_maps import features_from_map, stage_maps
-from homefold.methods.base import MethodInfo
+from homefold.methods.registry import method_named
 from homefold.methods.training.learner import Batch, Learner, LearningTask
 from homefold.methods.training.learner_method import LearnerMethod, tunable
 
 __all__ = ["RSC", "dominant_mask", "most_shaken"]
 
 
+@method_named(
+    "rsc", "RSC", 2020, "Huang et al., ECCV 2020", "Mutes the features with the largest gradients during training."
+)
 @dataclass(frozen=True)
 class RSC(LearnerMethod):
     """L = CE(h(z ⊙ m), y), with m = 0 where z speaks for y among the largest p of its kind, else 1.
@@ -27,16 +30,6 @@ class RSC(LearnerMethod):
     Null setting: `batch_share` 0. Cost of a step: that of Deep All, and three passes through pooling and head alone.
     """
 
-    about = MethodInfo(
-        name="rsc",
-        title="RSC",
-        year=2020,
-        needs_domain_labels=False,
-        touches_target=False,
-        stateless=True,
-        reference="Huang et al., ECCV 2020",
-        summary="Mutes the features with the largest gradients during training.",
-    )
     null = {"batch_share": 0.0}  # noqa: RUF012 - a constant
 
     drop: float = tunable(1 / 3, 0.1, 0.5, most=1)

@@ -1,0 +1,44 @@
+"""What a person wants to know of a method; needs nothing of what the method needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+__all__ = ["MethodInfo", "wrapper_info"]
+
+
+@dataclass(frozen=True)
+class MethodInfo:
+    """What a person wants to know of a method before running it.
+
+    Args:
+        name: what people type.
+        title: what tables show.
+        year: of its publication.
+        needs_domain_labels: whether training needs to know each image's domain.
+        touches_target: whether it learns from target images at test time.
+        stateless: whether an answer depends on the model, the image and the seed alone.
+        reference: where it was published.
+        summary: what it does, in one sentence.
+    """
+
+    name: str
+    title: str
+    year: int
+    needs_domain_labels: bool
+    touches_target: bool
+    stateless: bool
+    reference: str
+    summary: str
+
+
+def wrapper_info(own: MethodInfo, base: MethodInfo) -> MethodInfo:
+    """What a test-time method is on top of another: it needs, touches and remembers what either of them does."""
+    return replace(
+        own,
+        name=f"{own.name}+{base.name}",
+        title=f"{own.title} on {base.title}",
+        needs_domain_labels=own.needs_domain_labels or base.needs_domain_labels,
+        touches_target=own.touches_target or base.touches_target,
+        stateless=own.stateless and base.stateless,
+    )
