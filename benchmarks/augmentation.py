@@ -27,11 +27,10 @@ from rich.table import Table
 from torch import Tensor
 from torchvision.transforms import v2
 
+from homefold.config import AugmentationConfig, augmentation_preset
 from homefold.data.augmentation import (
-    AugmentationConfig,
     apply_augmentation,
     augment_batch,
-    augmentation_preset,
     draw_augmentation,
 )
 from homefold.runtime.seeding import generator

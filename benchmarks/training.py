@@ -38,8 +38,8 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms import v2
 
 from homefold import preset_config
+from homefold.config import augmentation_preset
 from homefold.data import DomainDataset
-from homefold.data.augmentation import augmentation_preset
 from homefold.features import FeatureConfig, batches, build_feature_net, train_features
 from homefold.features.loss import pairwise_metric_loss
 from homefold.runtime.device import autocast, resolve_device, resolve_precision

@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from homefold import Homefold, preset_config
+from homefold.config.views import fixed_views
 from homefold.features import build_feature_net
-from homefold.features.views import apply_view, fixed_views
+from homefold.features.views import apply_view
 from homefold.methods import Batch, LearnerMethod, LearningTask, find_method
 from homefold.methods.registry import METHODS
 
@@ -123,7 +124,7 @@ def test_a_step_of_a_training_time_method_never_waits_for_the_device(method, few
 
 
 def test_deterministic_training_with_every_augmentation(few_digits, quick_config):
-    from homefold.data.augmentation import augmentation_preset
+    from homefold.config import augmentation_preset
 
     everything = replace(augmentation_preset("paper"), fourier_mix_probability=0.5, texture_probability=0.5)
     features = replace(quick_config.features, epochs=2, augmentation=everything)
@@ -229,7 +230,7 @@ def test_images_copied_ahead_train_to_the_same_bytes(few_digits, quick_config, m
 
 
 def test_a_training_step_never_waits_for_the_device(few_digits, quick_config):
-    from homefold.data.augmentation import augmentation_preset
+    from homefold.config import augmentation_preset
     from homefold.features import build_feature_net
     from homefold.features.gradient_step import GradientStep
     from homefold.features.objective import Objective

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from homefold import Homefold, preset_config
+from homefold.config.views import WHOLE, View, fixed_views
 from homefold.data.random_texture import NUMBERS, filter_repeatedly, random_filters
 from homefold.errors import ConfigError
 from homefold.evaluation.artifacts import artifact_path, read_artifact
@@ -19,7 +20,7 @@ from homefold.evaluation.bench import run_bench
 from homefold.evaluation.options import BenchOptions
 from homefold.features import extract_features
 from homefold.features.extraction import extract_views
-from homefold.features.views import WHOLE, View, apply_view, fixed_views, mean_of_views
+from homefold.features.views import apply_view, mean_of_views
 from homefold.projection import ProjectionConfig, project
 from homefold.runtime.seeding import generator
 from homefold.stages.feature_model import to_sphere

@@ -12,14 +12,12 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import functional as tv
 
+from homefold.config import AUGMENTATION_PRESETS, AugmentationConfig, augmentation_preset
 from homefold.data import augmentation
 from homefold.data.augmentation import (
-    AUGMENTATION_PRESETS,
-    AugmentationConfig,
     adjust_colour_,
     apply_augmentation,
     augment_batch,
-    augmentation_preset,
     crop_and_flip,
     draw_augmentation,
     gaussian_blur,

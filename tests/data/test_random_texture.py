@@ -8,7 +8,8 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homefold.data.augmentation import AugmentationConfig, apply_augmentation, augment_batch, augmentation_preset
+from homefold.config import AugmentationConfig, augmentation_preset
+from homefold.data.augmentation import apply_augmentation, augment_batch
 from homefold.data.random_texture import NUMBERS, filter_repeatedly, random_filters
 from homefold.runtime.seeding import generator
 

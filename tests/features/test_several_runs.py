@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from homefold.data.augmentation import AugmentationConfig
+from homefold.config import AugmentationConfig
 from homefold.data.splits import holdout_split
 from homefold.errors import ConfigError, FeatureCollapseError
 from homefold.features import FeatureConfig, build_feature_net, train_features

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from homefold.manifold.base import SLOPE, ManifoldConfig, mlp
+from homefold.config import ManifoldConfig
+from homefold.manifold.base import SLOPE, mlp
 from homefold.manifold.vae import build_vae, fit_vae, vae_loss
 from homefold.manifold.vae_gradient import VAEGradient, linear_layers
 

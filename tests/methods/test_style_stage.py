@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from homefold.config import preset_config
+from homefold.config.views import fixed_views
 from homefold.errors import ConfigError
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.planning import Planner
 from homefold.features.extraction import extract_views
-from homefold.features.views import fixed_views
 from homefold.methods.registry import find_method
 from homefold.stages.features import FeatureStage, train_feature_stage
 from homefold.stages.task import ImageSet

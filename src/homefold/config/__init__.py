@@ -1,49 +1,42 @@
-"""Every setting, the presets, and the one grammar they are written in."""
+"""Every setting, the presets, and the one grammar they are written in; imports no torch and no other room."""
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from homefold.config.grammar import change_settings, parse_setting, parse_settings, with_settings
-    from homefold.config.whole import (
-        HomefoldConfig,
-        PreprocessingConfig,
-        config_from_dict,
-        config_to_dict,
-        list_presets,
-        make_room,
-        preset_config,
-        replace_settings,
-        saved_config,
-    )
+from homefold.config.augmentation import AUGMENTATION_PRESETS, AugmentationConfig, augmentation_preset
+from homefold.config.classifier import ClassifierConfig
+from homefold.config.features import FeatureConfig
+from homefold.config.grammar import change_settings, parse_setting, parse_settings, with_settings
+from homefold.config.manifold import ManifoldConfig, ManifoldKind, paper_manifold_config
+from homefold.config.plain import config_from_dict, config_to_dict, saved_config
+from homefold.config.preprocessing import PreprocessingConfig
+from homefold.config.presets import list_presets, make_room, preset_config, replace_settings
+from homefold.config.projection import ProjectionConfig, projection_preset
+from homefold.config.style import StyleConfig
+from homefold.config.whole import HomefoldConfig
 
 __all__ = [
+    "AUGMENTATION_PRESETS",
+    "AugmentationConfig",
+    "ClassifierConfig",
+    "FeatureConfig",
     "HomefoldConfig",
+    "ManifoldConfig",
+    "ManifoldKind",
     "PreprocessingConfig",
+    "ProjectionConfig",
+    "StyleConfig",
+    "augmentation_preset",
     "change_settings",
     "config_from_dict",
     "config_to_dict",
     "list_presets",
     "make_room",
+    "paper_manifold_config",
     "parse_setting",
     "parse_settings",
     "preset_config",
+    "projection_preset",
     "replace_settings",
     "saved_config",
     "with_settings",
 ]
-
-# Put off: the rooms whose settings these are import `homefold.config.choices`, which must not import the rooms first.
-_PLACE = dict.fromkeys(("change_settings", "parse_setting", "parse_settings", "with_settings"), "grammar")
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'homefold.config' has no attribute {name!r}")
-    return getattr(import_module(f"homefold.config.{_PLACE.get(name, 'whole')}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -7,7 +7,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from homefold.config.whole import HomefoldConfig, config_from_dict, config_to_dict, make_room
+from homefold.config.plain import config_from_dict, config_to_dict
+from homefold.config.presets import make_room
+from homefold.config.whole import HomefoldConfig
 from homefold.errors import ConfigError
 
 __all__ = ["change_settings", "parse_setting", "parse_settings", "with_settings"]

@@ -1,8 +1,8 @@
 """f_θ: networks, the pairwise metric loss, and stage 1 of training."""
 
+from homefold.config.features import FeatureConfig
 from homefold.features.backbones import build_backbone, list_backbones
 from homefold.features.building import build_feature_net
-from homefold.features.config import FeatureConfig
 from homefold.features.extraction import extract_features
 from homefold.features.loss import pairwise_metric_loss, pairwise_metric_loss_bound
 from homefold.features.network import FeatureNet

@@ -6,9 +6,10 @@ import copy
 
 from torch import nn
 
+from homefold.config.features import FeatureConfig
+from homefold.config.preprocessing import Normalisation
 from homefold.features.backbones import build_backbone
-from homefold.features.config import FeatureConfig
-from homefold.features.network import FeatureNet, Normalisation
+from homefold.features.network import FeatureNet
 from homefold.runtime.seeding import isolated_seed
 
 __all__ = ["build_feature_net"]

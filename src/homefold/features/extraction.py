@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from homefold.config.views import WHOLE, View
 from homefold.features.batches import ImageStore
-from homefold.features.views import WHOLE, View, apply_view, mean_of_views
+from homefold.features.views import apply_view, mean_of_views
 from homefold.runtime.tiles import apply_in_tiles, steady_tile
 
 __all__ = ["extract_features", "extract_views", "image_tile"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 import torch
 
-from homefold.data.augmentation import AugmentationConfig, apply_augmentation, draw_augmentation
+from homefold.config.augmentation import AugmentationConfig
+from homefold.config.features import Compile
+from homefold.data.augmentation import apply_augmentation, draw_augmentation
 from homefold.errors import ConfigError
 from homefold.features.batches import to_pixels
 from homefold.runtime.captured_step import CapturedStep, recorder_for
@@ -15,10 +16,8 @@ from homefold.runtime.device import autocast
 from homefold.runtime.processes import add_up, current_processes
 from homefold.runtime.triton_ready import why_no_triton
 
-__all__ = ["Compile", "CudaGraph", "GradientStep", "require_even_parts", "worth_compiling"]
+__all__ = ["GradientStep", "require_even_parts", "worth_compiling"]
 
-Compile = Literal["auto", "on", "off"]
-CudaGraph = Literal["auto", "off"]
 BatchLoss = Callable[..., torch.Tensor]
 
 # Compiling takes about half a minute and saves a few milliseconds a step.

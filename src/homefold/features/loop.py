@@ -16,12 +16,12 @@ from torch import nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from homefold.config.features import FeatureConfig
 from homefold.data.dataset import DomainDataset
 from homefold.errors import ConfigError, ModelFileError, TrainingDivergedError, cut, shown
 from homefold.features.averaging import WeightAverage, average_is_due, saved_history
 from homefold.features.batches import FeatureStore, ImageStore
 from homefold.features.collapse import FeatureSpread, feature_spread, metric_advice, require_spread
-from homefold.features.config import FeatureConfig
 from homefold.features.gradient_step import GradientStep, require_even_parts, worth_compiling
 from homefold.features.sampling import epoch_batches
 from homefold.features.schedule import learning_rate_factor

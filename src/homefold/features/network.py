@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import nn
 
+from homefold.config.features import Head
+from homefold.config.preprocessing import Normalisation
 from homefold.errors import ConfigError
 from homefold.features.backbones import output_dim
 
-__all__ = ["FeatureNet", "Head", "Normalisation", "build_head"]
-
-Head = Literal["none", "linear", "mlp", "office-home"]
-Normalisation = Literal["imagenet", "half", "none"]
+__all__ = ["FeatureNet", "build_head"]
 
 _STATISTICS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 
-__all__ = ["Sampling", "epoch_batches"]
+from homefold.config.features import Sampling
 
-Sampling = Literal["shuffled", "balanced"]
+__all__ = ["epoch_batches"]
 
 
 def epoch_batches(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
-__all__ = ["Schedule", "learning_rate_factor"]
+from homefold.config.features import Schedule
 
-Schedule = Literal["one-cycle", "step", "constant"]
+__all__ = ["learning_rate_factor"]
 
 _WARM_UP = 0.3
 _START = 1 / 25

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import nn
 
+from homefold.config.features import FeatureConfig
 from homefold.features.blocks import early_blocks, last_modules
-from homefold.features.config import FeatureConfig
 from homefold.features.mix_style import MixStyle
 from homefold.features.network import FeatureNet
 

@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from homefold.config.features import FeatureConfig
 from homefold.data.dataset import DomainDataset
 from homefold.errors import ConfigError, FeatureCollapseError, TrainingDivergedError
 from homefold.features.averaging import FinishedRuns
 from homefold.features.backbones import list_backbones
 from homefold.features.batches import FeatureStore
 from homefold.features.collapse import FeatureSpread
-from homefold.features.config import FeatureConfig
 from homefold.features.extraction import extract_features
 from homefold.features.loop import Batch, TrainingRun, complete_run, go_on_from
 from homefold.features.loss import pairwise_metric_loss_bound

@@ -6,77 +6,21 @@ Nothing is drawn at random: the filters are those of training, drawn once for al
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Literal
 
 import torch
 from torch.nn import functional as F
 
+from homefold.config.views import Part, View
 from homefold.data.random_texture import NUMBERS, filter_repeatedly, random_filters
-from homefold.errors import ConfigError
 from homefold.features.loss import cosine_normalise
 from homefold.runtime.seeding import generator
 
-__all__ = [
-    "MOST_TEXTURES",
-    "MOST_VIEWS",
-    "WHOLE",
-    "View",
-    "apply_view",
-    "fixed_views",
-    "mean_of_views",
-]
+__all__ = ["apply_view", "mean_of_views"]
 
-Part = Literal["whole", "centre", "top left", "top right", "bottom left", "bottom right"]
-
-_PARTS: tuple[Part, ...] = ("whole", "centre", "top left", "top right", "bottom left", "bottom right")
 _SIDE = 7 / 8
 
-MOST_VIEWS = 2 * len(_PARTS)
-"""How many there are, mirror images among them."""
-
-MOST_TEXTURES = 16
-"""How many fixed filters there are."""
-
 _MOST_PASSES = 2
-
-
-@dataclass(frozen=True)
-class View:
-    """A part of an image, stretched to the image's size, whether it is mirrored left to right, and its filter.
-
-    Args:
-        part: the whole, or a crop of 7/8 of the height and width.
-        mirrored: after cropping.
-        texture: number of the fixed filter that it passes, from 1; 0 for none.
-    """
-
-    part: Part = "whole"
-    mirrored: bool = False
-    texture: int = 0
-
-
-WHOLE = (View(),)
-"""The image itself and nothing else."""
-
-
-def fixed_views(count: int, *, mirror: bool, textures: int = 0) -> tuple[View, ...]:
-    """The first `count` views: the image, its mirror image, then the centre and the corners with theirs; then filters.
-
-    Args:
-        count: at most 12, or 6 without mirror images.
-        mirror: whether mirror images are among them.
-        textures: so many views more: the image after each of the first fixed filters.
-
-    >>> [view.part for view in fixed_views(3, mirror=False)]
-    ['whole', 'centre', 'top left']
-    """
-    views = [View(part, mirrored) for part in _PARTS for mirrored in ((False, True) if mirror else (False,))]
-    if not 1 <= count <= len(views):
-        why = "" if mirror else " where nothing is mirrored (projection.mirror, features.augmentation.flip_probability)"
-        raise ConfigError(f"projection.views must be 1 to {len(views)}{why}; got {count}, so set it lower.")
-    return (*views[:count], *(View(texture=number) for number in range(1, textures + 1)))
 
 
 def apply_view(images: torch.Tensor, view: View) -> torch.Tensor:

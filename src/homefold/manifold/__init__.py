@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from homefold.manifold.base import (
-    Manifold,
-    ManifoldConfig,
-    ManifoldKind,
-    ManifoldReport,
-    paper_manifold_config,
-)
+from homefold.config.manifold import ManifoldConfig, ManifoldKind, paper_manifold_config
+from homefold.manifold.base import Manifold, ManifoldReport
 from homefold.manifold.gan import GAN
 from homefold.manifold.nearest import NearestNeighbour, nearest_index
 from homefold.manifold.registry import build_manifold, fit_manifold, list_manifolds

@@ -7,7 +7,8 @@ from typing import Literal, get_args
 
 import torch
 
-from homefold.manifold.base import Manifold, ManifoldConfig, ManifoldKind
+from homefold.config.manifold import ManifoldConfig, ManifoldKind
+from homefold.manifold.base import Manifold
 from homefold.manifold.gan import build_gan, fit_gan
 from homefold.manifold.nearest import NearestNeighbour, fit_nearest
 from homefold.manifold.vae import build_vae, fit_vae

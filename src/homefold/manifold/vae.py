@@ -10,11 +10,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from homefold.config.manifold import ManifoldConfig
 from homefold.errors import ConfigError, TrainingDivergedError
 from homefold.manifold.base import (
     SLOPE,
     Manifold,
-    ManifoldConfig,
     ManifoldReport,
     check_features,
     constant_features_reason,

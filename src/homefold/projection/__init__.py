@@ -1,6 +1,6 @@
 """The inference-time projection: objective, step rules, stopping rules, starts and the engines that run them."""
 
-from homefold.projection.config import ProjectionConfig, projection_preset
+from homefold.config.projection import ProjectionConfig, projection_preset
 from homefold.projection.projector import Projection, chosen_engine, project
 from homefold.projection.rules.objective import cosine_distance
 from homefold.projection.rules.stopping.elbow import elbow_index

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from homefold.config.projection import ProjectionConfig
 from homefold.manifold import Manifold
-from homefold.projection.config import ProjectionConfig
 from homefold.projection.engines import ENGINES, Search, choose_engine
 from homefold.projection.recorded import RowTensors, recorded_rows
 from homefold.projection.rules.objective import Decoder, cosine_distance, gradient_function

@@ -5,22 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal
 
 import torch
 
 from homefold.errors import ConfigError
+from homefold.runtime.precision import Precision
 
 __all__ = [
-    "Precision",
     "autocast",
     "deterministic_algorithms",
     "one_thread",
     "resolve_device",
     "resolve_precision",
 ]
-
-Precision = Literal["auto", "float32", "bfloat16", "float16"]
 
 _USABLE: dict[str, Callable[[], int]] = {
     "cpu": lambda: 1,

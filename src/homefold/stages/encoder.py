@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from homefold.config import HomefoldConfig
+from homefold.config.views import WHOLE, View
 from homefold.features import FeatureNet, build_feature_net
 from homefold.features.extraction import extract_views
-from homefold.features.views import WHOLE, View
 from homefold.stages.task import ImageSet
 
 __all__ = ["Encoder", "NetEncoder", "build_net", "frozen"]

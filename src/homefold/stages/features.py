@@ -13,11 +13,11 @@ import torch
 from torch import nn
 
 from homefold.config import HomefoldConfig
+from homefold.config.views import WHOLE, View
 from homefold.features import FeatureConfig, FeatureNet, TrainedFeatures, train_features
 from homefold.features.averaging import interpolate_back
 from homefold.features.backbones import build_backbone, find_weights, list_backbones
 from homefold.features.style_variation import require_style_layers
-from homefold.features.views import WHOLE, View
 from homefold.stages.encoder import Encoder, build_net, frozen
 from homefold.stages.task import ImageSet, TaskKey, TrainingTask
 from homefold.store.stage_store import Stage, StageId, stage_id

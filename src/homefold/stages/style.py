@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from homefold.config import HomefoldConfig
+from homefold.config.views import WHOLE, View
 from homefold.features.backbones import build_backbone
 from homefold.features.network import FeatureNet
-from homefold.features.views import WHOLE, View
 from homefold.stages.features import FeatureStage, features_id
 from homefold.stages.task import TaskKey, TrainingTask
 from homefold.store.stage_store import Stage, StageId, stage_id

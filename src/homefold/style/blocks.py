@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from torch import nn
 
+from homefold.config.style import EARLY, StyleConfig
 from homefold.features.blocks import early_blocks
-from homefold.style.config import EARLY, StyleConfig
 
 __all__ = ["named_blocks"]
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from homefold.config.style import StyleConfig
 from homefold.errors import ConfigError, ModelFileError
 from homefold.features.batches import ImageStore
 from homefold.features.blocks import backbone_blocks, block_outputs, last_modules
@@ -19,7 +20,6 @@ from homefold.features.network import FeatureNet
 from homefold.runtime.module_state import rebuilt
 from homefold.runtime.tiles import apply_in_tiles
 from homefold.runtime.triton_ready import why_no_triton
-from homefold.style.config import StyleConfig
 from homefold.style.statistics import map_style, restyle
 
 __all__ = ["StyleModel", "collect_styles", "fit_style", "require_channels", "style_modules", "styled_net"]

@@ -10,9 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from homefold.config import preset_config, replace_settings
+from homefold.config import augmentation_preset, preset_config, replace_settings
 from homefold.data import DomainDataset
-from homefold.data.augmentation import augmentation_preset
 from homefold.methods import (
     Answers,
     ClassifierNetwork,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import torch
 
+from homefold.config.projection import ProjectionConfig
 from homefold.errors import ConfigError
-from homefold.projection.config import ProjectionConfig
 from homefold.projection.engines.batched import BATCHED
 from homefold.projection.engines.compiled import COMPILED
 from homefold.projection.engines.engine import Engine, Search

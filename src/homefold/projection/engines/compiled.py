@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 
-from homefold.projection.config import ProjectionConfig
+from homefold.config.projection import ProjectionConfig
 from homefold.projection.engines.engine import Engine, Search
 from homefold.projection.engines.tensor_search import TensorSearch
 from homefold.projection.rules.objective import Decoder, weights_version

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from homefold.projection.config import ProjectionConfig
+from homefold.config.projection import ProjectionConfig
 from homefold.projection.rules.objective import Decoder
 from homefold.runtime.tiles import fill_tile
 

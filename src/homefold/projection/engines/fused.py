@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from homefold.projection.config import ProjectionConfig
+from homefold.config.projection import ProjectionConfig
 from homefold.projection.engines.engine import Engine, Search
 from homefold.projection.engines.on_chip import STEP_RULES, STOPPING_RULES, side, why_not_on_chip
 from homefold.projection.rules.objective import Decoder, MLPDecoder, mlp_decoder

@@ -6,7 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
-from homefold.projection.config import ProjectionConfig
+from homefold.config.projection import ProjectionConfig
 from homefold.projection.engines.on_chip import STEP_RULES, STOPPING_RULES, tile_for
 
 __all__ = ["launch"]

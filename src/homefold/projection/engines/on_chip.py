@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from homefold.projection.config import ProjectionConfig
+from homefold.config.projection import ProjectionConfig
 from homefold.projection.rules.objective import Decoder, mlp_decoder
 
 __all__ = ["STEP_RULES", "STOPPING_RULES", "Tile", "side", "tile_for", "why_not_on_chip"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from homefold.projection.config import ProjectionConfig
+from homefold.config.projection import ProjectionConfig
 from homefold.projection.engines.engine import Engine, Search
 from homefold.projection.rules.objective import Decoder, cosine_distance, loss_and_gradient
 from homefold.projection.rules.steps import step_rule, walk

@@ -10,7 +10,7 @@ from weakref import ref
 import torch
 from torch import nn
 
-from homefold.projection.config import ProjectionConfig
+from homefold.config.projection import ProjectionConfig
 from homefold.projection.rules.objective import (
     Decoder,
     Measure,

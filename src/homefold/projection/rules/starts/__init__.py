@@ -6,8 +6,8 @@ from typing import Protocol
 
 import torch
 
+from homefold.config.projection import ProjectionConfig
 from homefold.manifold import Manifold
-from homefold.projection.config import ProjectionConfig
 from homefold.runtime.registry import Registry
 
 __all__ = ["STARTS", "Start", "start_names", "starting_latents"]

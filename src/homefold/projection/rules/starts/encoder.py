@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from homefold.config.projection import ProjectionConfig
 from homefold.manifold import Manifold
-from homefold.projection.config import ProjectionConfig
 from homefold.projection.rules.starts import STARTS
 
 __all__ = ["EncoderStart"]

@@ -6,8 +6,8 @@ from functools import cache
 
 import torch
 
+from homefold.config.projection import ProjectionConfig
 from homefold.manifold import Manifold
-from homefold.projection.config import ProjectionConfig
 from homefold.projection.rules.starts import STARTS
 from homefold.runtime.seeding import generator
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import torch
 
-from homefold.projection.config import ProjectionConfig
+from homefold.config.projection import ProjectionConfig
 from homefold.projection.rules.objective import Measure
 from homefold.runtime.registry import Registry
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from homefold.projection.config import ProjectionConfig
+from homefold.config.projection import ProjectionConfig
 from homefold.projection.rules.steps import STEP_RULES, Memory
 
 __all__ = ["Adam"]

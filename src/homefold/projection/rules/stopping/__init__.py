@@ -9,7 +9,7 @@ from typing import Protocol
 
 import torch
 
-from homefold.projection.config import ProjectionConfig
+from homefold.config.projection import ProjectionConfig
 from homefold.projection.rules.steps import Memory
 from homefold.runtime.registry import Registry
 

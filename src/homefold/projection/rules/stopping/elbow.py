@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from homefold.projection.config import ProjectionConfig
+from homefold.config.projection import ProjectionConfig
 from homefold.projection.rules.steps import Memory
 from homefold.projection.rules.stopping import STOPPING_RULES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from homefold.projection.config import ProjectionConfig
+from homefold.config.projection import ProjectionConfig
 from homefold.projection.rules.steps import Memory
 from homefold.projection.rules.stopping import STOPPING_RULES
 

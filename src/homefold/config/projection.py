@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from homefold.config.choices import require_types
+from homefold.config.views import MOST_TEXTURES, MOST_VIEWS
 from homefold.errors import ConfigError
-from homefold.features.views import MOST_TEXTURES, MOST_VIEWS
 
 __all__ = ["ProjectionConfig", "projection_preset"]
 

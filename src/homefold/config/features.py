@@ -7,16 +7,18 @@ from typing import Annotated, Literal
 
 import tyro
 
+from homefold.config.augmentation import AugmentationConfig
 from homefold.config.choices import require_types
-from homefold.data.augmentation import AugmentationConfig
 from homefold.errors import ConfigError
-from homefold.features.gradient_step import Compile, CudaGraph
-from homefold.features.network import Head
-from homefold.features.sampling import Sampling
-from homefold.features.schedule import Schedule
-from homefold.runtime.device import Precision
+from homefold.runtime.precision import Precision
 
-__all__ = ["FeatureConfig"]
+__all__ = ["Compile", "CudaGraph", "FeatureConfig", "Head", "Sampling", "Schedule"]
+
+Head = Literal["none", "linear", "mlp", "office-home"]
+Schedule = Literal["one-cycle", "step", "constant"]
+Sampling = Literal["shuffled", "balanced"]
+Compile = Literal["auto", "on", "off"]
+CudaGraph = Literal["auto", "off"]
 
 
 @dataclass(frozen=True)

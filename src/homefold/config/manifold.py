@@ -1,0 +1,107 @@
+"""Every setting of stage 2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from homefold.config.choices import require_types
+from homefold.errors import ConfigError, shown
+
+__all__ = ["ManifoldConfig", "ManifoldKind", "paper_manifold_config"]
+
+ManifoldKind = Literal["vae", "conv-vae", "gan", "nearest"]
+
+_MOST_LAYERS = 100
+
+_DEFAULT_EPOCHS = {"vae": 100, "conv-vae": 100, "gan": 150, "nearest": 0}
+_DEFAULT_LEARNING_RATE = {"vae": 4e-3, "conv-vae": 1e-2, "gan": 1e-3, "nearest": 1e-3}
+
+
+@dataclass(frozen=True)
+class ManifoldConfig:
+    """How the manifold of the source features is modelled and trained."""
+
+    kind: ManifoldKind = "vae"
+    """An MLP VAE, the paper's small convolutional VAE, a GAN, or the nearest source feature (1-NN)."""
+    latent_dim: int = 32
+    """Dimensions of the latent u (1-NN ignores it: its latent is an index)."""
+    hidden: tuple[int, ...] = (128, 128)
+    """Widths of the decoder's hidden layers; the encoder or the discriminator has them mirrored."""
+    kl_weight: float = 1e-3
+    """Weight of the KL term per sample, in nats, against a reconstruction error per coordinate (VAE)."""
+    optimizer: Literal["adamw", "sgd"] = "adamw"
+    """Optimiser of the training; the GAN takes adamw only."""
+    learning_rate: float | None = None
+    """Peak learning rate; none takes the default of the kind: vae 0.004, conv-vae 0.01, gan 0.001."""
+    schedule: Literal["cosine", "constant"] = "cosine"
+    """How the learning rate moves: a short warm-up then a cosine down to zero, or constant."""
+    momentum: float = 0.9
+    """Momentum of SGD."""
+    weight_decay: float = 0.0
+    """Weight decay of the optimiser."""
+    epochs: int | None = None
+    """Passes over the source features; none takes the default of the kind: vae 100, conv-vae 100, gan 150."""
+    batch_size: int = 128
+    """Features per step."""
+    gradient_penalty: float = 0.1
+    """Weight of R1, the discriminator's squared gradient at real features scaled to unit length (GAN)."""
+    bank_size: int = 2048
+    """At most so many decoded source points are kept to start a projection from (1-NN keeps all features)."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(ManifoldKind):
+            choices = ", ".join(get_args(ManifoldKind))
+            raise ConfigError(f"there is no manifold {shown(self.kind)}; choose one of {choices}.")
+        require_types(self)
+        if self.kind == "gan" and self.optimizer != "adamw":
+            raise ConfigError("a GAN does not train with sgd; set optimizer to adamw.")
+        for name in ("latent_dim", "batch_size", "bank_size"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
+        if not 1 <= len(self.hidden) <= _MOST_LAYERS or min(self.hidden) < 1:
+            raise ConfigError(
+                f"hidden must name 1 to {_MOST_LAYERS} layers of width 1 or more; got {shown(self.hidden)}."
+            )
+        if self.epochs is not None and self.epochs < 1:
+            raise ConfigError(f"epochs must be at least 1; got {self.epochs}.")
+        if self.learning_rate is not None and not self.learning_rate > 0:
+            raise ConfigError(f"learning_rate must be a positive number; got {self.learning_rate}.")
+        for name in ("kl_weight", "weight_decay", "gradient_penalty"):
+            if not getattr(self, name) >= 0:
+                raise ConfigError(f"{name} must be zero or a positive number; got {getattr(self, name)}.")
+        if not 0 <= self.momentum < 1:
+            raise ConfigError(f"momentum must be at least 0 and below 1; got {self.momentum}.")
+
+    @property
+    def resolved_epochs(self) -> int:
+        """`epochs`, or the default of the kind."""
+        return _DEFAULT_EPOCHS[self.kind] if self.epochs is None else self.epochs
+
+    @property
+    def resolved_learning_rate(self) -> float:
+        """`learning_rate`, or the default of the kind."""
+        return _DEFAULT_LEARNING_RATE[self.kind] if self.learning_rate is None else self.learning_rate
+
+
+def paper_manifold_config(kind: ManifoldKind = "conv-vae", feature_dim: int = 256) -> ManifoldConfig:
+    """The settings that the paper prints for its VAE (any network) or its GAN (VLCS).
+
+    Args:
+        kind: `"conv-vae"` (the paper's), `"vae"`, `"gan"` or `"nearest"`.
+        feature_dim: 256 for ResNet and digits, 1024 for AlexNet, whose latent is 64 instead of 32.
+    """
+    if kind == "gan":
+        return ManifoldConfig(
+            kind="gan", latent_dim=64, learning_rate=2e-4, schedule="constant", epochs=450, batch_size=64
+        )
+    return ManifoldConfig(
+        kind=kind,
+        latent_dim=64 if feature_dim >= 1024 else 32,
+        optimizer="sgd",
+        learning_rate=0.005,
+        momentum=0.9,
+        schedule="constant",
+        epochs=350,
+        batch_size=64,
+    )
