@@ -7,9 +7,9 @@ from typing import Any
 
 from made_up_runs import record, write_runs
 
-from homefold.report.cost_table import cost_tables
 from homefold.report.runs import read_runs
-from homefold.report.table import Table
+from homefold.report.tables.cost import cost_tables
+from homefold.report.tables.table import Table
 
 
 def costs(folder: Path, records: list[dict[str, Any]]) -> list[Table]:

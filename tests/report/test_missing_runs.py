@@ -11,8 +11,7 @@ from made_up_runs import record, write_runs
 
 from homefold.errors import DataError
 from homefold.report.document import build_report
-from homefold.report.html import report_html
-from homefold.report.markdown import report_markdown
+from homefold.report.render import report_html, report_markdown
 from homefold.report.runs import read_runs
 
 

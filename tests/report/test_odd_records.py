@@ -14,9 +14,7 @@ from made_up_runs import record, write_runs
 from homefold.errors import DataError
 from homefold.evaluation.records import RunRecord, read_records
 from homefold.report.document import build_report
-from homefold.report.html import report_html
-from homefold.report.markdown import report_markdown
-from homefold.report.renderers import to_csv, to_latex
+from homefold.report.render import report_html, report_markdown, to_csv, to_latex
 from homefold.report.runs import read_runs
 
 FACTS = {

@@ -11,19 +11,24 @@ import numpy as np
 import pytest
 from made_up_runs import CLASSES, Made, artifact_arrays, pacs_records, record, write_artifacts, write_runs
 
-from homefold.report.accuracy_figures import ablation_bars, scarce_curves, time_bars
-from homefold.report.answer_figures import confusion_matrices, coverage_curves, reliability_diagrams
 from homefold.report.calibration import reliability
 from homefold.report.divergence import a_distance
-from homefold.report.drawing import COLOURS, method_colour
-from homefold.report.feature_figures import loss_curves, target_distances, tsne_maps
-from homefold.report.figures import SECTIONS, build_figures
+from homefold.report.figures import FIGURES, build_figures
+from homefold.report.figures.bars import ablation_bars
+from homefold.report.figures.confidence import coverage_curves, reliability_diagrams
+from homefold.report.figures.confusion import confusion_matrices
+from homefold.report.figures.curves import scarce_curves
+from homefold.report.figures.distances import target_distances
+from homefold.report.figures.drawing import COLOURS, method_colour
+from homefold.report.figures.horizontal import time_bars
+from homefold.report.figures.loss import loss_curves
+from homefold.report.figures.tsne import tsne_maps
 from homefold.report.runs import read_runs
 
 
 def test_every_kind_of_figure_is_drawn_from_a_full_folder(made: Made) -> None:
     assert [section.title for section in made.report.absent] == []
-    assert len(made.report.drawn) == len(SECTIONS) == 17
+    assert len(made.report.drawn) == len(FIGURES) == 17
 
 
 def test_every_figure_has_words_a_count_and_valid_bytes(made: Made) -> None:
@@ -46,8 +51,8 @@ def test_figures_without_data_are_left_out_and_told(tmp_path: Path) -> None:
 
 
 def test_the_same_runs_give_the_same_bytes(made: Made) -> None:
-    assert ablation_bars(made.folder)[0].data == ablation_bars(made.folder)[0].data
-    assert confusion_matrices(made.folder)[0].data == confusion_matrices(made.folder)[0].data
+    assert next(ablation_bars(made.folder)).data == next(ablation_bars(made.folder)).data
+    assert next(confusion_matrices(made.folder)).data == next(confusion_matrices(made.folder)).data
 
 
 def test_the_ablation_says_the_averages_that_it_draws(tmp_path: Path) -> None:
@@ -109,7 +114,7 @@ def test_confusion_calibration_and_coverage_say_what_the_answers_give(made: Made
 
 
 def test_the_loss_is_the_full_methods_with_its_elbows(made: Made) -> None:
-    figures = loss_curves(made.folder)
+    figures = list(loss_curves(made.folder))
     assert len(figures) == 4
     assert all(figure.alt.endswith("elbows at 45, 80.") for figure in figures)
 
@@ -165,7 +170,7 @@ def test_a_method_has_one_colour_whoever_stands_beside_it(method: str) -> None:
 def test_a_map_of_many_features_shows_every_class_and_domain_and_says_how_many_it_took(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("homefold.report.feature_figures._MOST_POINTS", 60)
+    monkeypatch.setattr("homefold.report.figures.tsne._MOST_POINTS", 60)
     records = [record(method="deep-all")]
     write_runs(tmp_path, records)
     write_artifacts(tmp_path, records)

@@ -8,10 +8,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from homefold.report.published import PublishedFigure
-from homefold.report.renderers import latex_escape, to_csv, to_html, to_latex, to_markdown
+from homefold.report.render import latex_escape, to_csv, to_html, to_latex, to_markdown
 from homefold.report.statistics import Comparison, Summary
-from homefold.report.table import Cell, Row, Table
+from homefold.report.tables.published import PublishedFigure
+from homefold.report.tables.table import Cell, Row, Table
 
 FIGURE = Cell(
     Summary(83.0, 1.5, 80.0, 86.0, 3), 3, 0, PublishedFigure(84.25, 0.3), Comparison(2.0, 0.0004, 3), best=True

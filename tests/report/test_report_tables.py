@@ -10,10 +10,10 @@ import pytest
 from made_up_runs import METHODS, PACS, every_suite, pacs_records, record, write_runs
 
 from homefold.report.names import control_of
-from homefold.report.published import published_table
 from homefold.report.runs import read_runs
-from homefold.report.table import Cell, Row, Table
-from homefold.report.tables import build_tables
+from homefold.report.tables.build import build_tables
+from homefold.report.tables.published import published_table
+from homefold.report.tables.table import Cell, Row, Table
 
 
 def tables_of(folder: Path, records: list[dict[str, Any]]) -> dict[str, Table]:

@@ -14,7 +14,7 @@ from made_up_runs import Made, pacs_records, record, write_runs
 
 from homefold.errors import ConfigError
 from homefold.report.document import build_report
-from homefold.report.html import report_html
+from homefold.report.render import report_html
 from homefold.report.runs import read_runs
 from homefold.report.writing import write_report
 from homefold.store.files import write_atomically

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from homefold.report.figures import FigureSection, build_figures
 from homefold.report.names import shown_name
 from homefold.report.runs import SETTINGS, Run, RunFolder, setups
-from homefold.report.table import Table
-from homefold.report.tables import build_tables
+from homefold.report.tables.build import build_tables
+from homefold.report.tables.table import Table
 from homefold.runtime.progress import ProgressReporter
 
 __all__ = ["Report", "build_report"]
@@ -47,6 +47,25 @@ class Report:
     def absent(self) -> tuple[FigureSection, ...]:
         """The sections that have none."""
         return tuple(section for section in self.sections if not section.figures)
+
+    @property
+    def families(self) -> dict[str, list[FigureSection]]:
+        """The sections that have figures, by family."""
+        found: dict[str, list[FigureSection]] = {}
+        for section in self.drawn:
+            found.setdefault(section.family, []).append(section)
+        return found
+
+    @property
+    def not_there(self) -> list[tuple[str, str, Sequence[str]]]:
+        """Anchor, heading and entries of each list of what is not there, and why."""
+        lists: list[tuple[str, str, Sequence[str]]] = [
+            ("absent", "Not in these runs", [f"{section.title}: needs {section.needs}" for section in self.absent]),
+            ("missing", "Planned but not run", self.missing),
+            ("failed", "Failed runs", self.failures),
+            ("unreadable", "Artifacts that cannot be read", self.problems),
+        ]
+        return [listed for listed in lists if listed[2]]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values of all but the pictures."""

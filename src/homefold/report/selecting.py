@@ -1,4 +1,4 @@
-"""Which runs a picture is made of."""
+"""Which runs a table or a picture is made of, and in which shape."""
 
 from __future__ import annotations
 
@@ -7,18 +7,74 @@ from collections.abc import Hashable, Iterator, Sequence
 from homefold.report.artifacts import Artifact
 from homefold.report.names import FULL, full_method
 from homefold.report.runs import SETTINGS, Run, RunFolder, Setup, setups
-from homefold.report.table_kinds import kind_of
 
-__all__ = ["by_target", "full_runs", "kept", "of_kind", "once", "one_per_target", "whole_sources"]
+__all__ = [
+    "SUITES",
+    "Found",
+    "by_target",
+    "full_runs",
+    "kept",
+    "kind_of",
+    "number_of",
+    "of_kind",
+    "once",
+    "one_per_target",
+    "setting_of",
+    "whole_sources",
+]
+
+SUITES = {
+    **dict.fromkeys(("pacs", "vlcs", "office-home", "digits-dg", "digits-mini"), "targets"),
+    "samplers": "samplers",
+    "ablation": "targets",
+    "few-shot": "few-shot",
+    "single-source": "single-source",
+    "leave-two-out": "single-source",
+    "scarce": "scarce",
+    "cifar10-c": "severity",
+    "beta": "beta",
+    "stopping": "stopping",
+}
+"""Suites in the order of their tables, and the shape of each."""
+
+_KIND_BY_SETTING = {
+    "severity": "severity",
+    "shots": "few-shot",
+    "fraction": "scarce",
+    "beta": "beta",
+    "epsilon": "stopping",
+    "source": "single-source",
+}
+
+Found = list[tuple[Run, Artifact]]
+
+
+def kind_of(suite: str, runs: Sequence[Run]) -> str:
+    """The shape of a suite's table; an unknown suite's is told by which setting varies."""
+    varied = (kind for name, kind in _KIND_BY_SETTING.items() if len({str(run.facts.get(name)) for run in runs}) > 1)
+    return SUITES.get(suite) or next(varied, "targets")
+
+
+def setting_of(run: Run, name: str, default: str) -> str:
+    """A setting of a run's protocol as text, the same for 1 and 1.0."""
+    value = run.facts.get(name)
+    return default if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def number_of(run: Run, name: str, default: float = 0) -> float:
+    """A setting of a run's protocol as a number; 0 where it is none."""
+    try:
+        return float(run.facts.get(name, default))
+    except (TypeError, ValueError):
+        return 0.0
 
 
 def of_kind(folder: RunFolder, *kinds: str) -> list[tuple[Setup, list[Run]]]:
     """The runs of suites of these shapes, by what makes them comparable."""
-    wanted = []
-    for suite in dict.fromkeys(run.suite for run in folder.runs):
-        runs = [run for run in folder.runs if run.suite == suite]
-        if kind_of(suite, runs) in kinds:
-            wanted += runs
+    suites: dict[str, list[Run]] = {}
+    for run in folder.runs:
+        suites.setdefault(run.suite, []).append(run)
+    wanted = [run for suite, runs in suites.items() if kind_of(suite, runs) in kinds for run in runs]
     return list(setups(wanted).items())
 
 
@@ -50,21 +106,21 @@ def kept(folder: RunFolder, runs: Sequence[Run], *arrays: str) -> Iterator[tuple
             yield run, artifact
 
 
-def full_runs(folder: RunFolder, runs: Sequence[Run], *arrays: str) -> tuple[str, list[tuple[Run, Artifact]]]:
+def full_runs(folder: RunFolder, runs: Sequence[Run], *arrays: str) -> tuple[str, Found]:
     """The runs of the full method that kept these arrays, and which method that is."""
     usable = [(run, artifact) for run, artifact in kept(folder, runs, *arrays) if run.method in FULL]
     method = full_method(run.method for run, _ in usable)
     return method or "", [(run, artifact) for run, artifact in usable if run.method == method]
 
 
-def by_target(found: Sequence[tuple[Run, Artifact]]) -> dict[str, list[tuple[Run, Artifact]]]:
+def by_target(found: Found) -> dict[str, Found]:
     """By target, targets by name."""
-    grouped: dict[str, list[tuple[Run, Artifact]]] = {}
+    grouped: dict[str, Found] = {}
     for run, artifact in sorted(found, key=lambda pair: (pair[0].target, pair[0].seed)):
         grouped.setdefault(run.target, []).append((run, artifact))
     return grouped
 
 
-def one_per_target(found: Sequence[tuple[Run, Artifact]]) -> dict[str, tuple[Run, Artifact]]:
+def one_per_target(found: Found) -> dict[str, tuple[Run, Artifact]]:
     """The lowest seed's run of each target."""
     return {target: pairs[0] for target, pairs in by_target(found).items()}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
 
-__all__ = ["Comparison", "Summary", "compare", "summarise", "summarise_percent"]
+__all__ = ["NOTHING", "Comparison", "Summary", "compare", "summarise", "summarise_percent"]
 
 CONFIDENCE = 0.95
 
@@ -33,6 +33,10 @@ class Summary:
     n: int
 
 
+NOTHING = Summary(math.nan, None, None, None, 0)
+"""Stands for the summary of no values where something is drawn."""
+
+
 @dataclass(frozen=True)
 class Comparison:
     """Values against a control's with the same seeds.
@@ -49,7 +53,7 @@ class Comparison:
     n: int
 
 
-def summarise(values: Sequence[float]) -> Summary | None:
+def summarise(values: Collection[float]) -> Summary | None:
     """Mean, standard deviation and confidence interval; None when there is no value.
 
     >>> summarise([1.0, 3.0]).mean
@@ -58,15 +62,15 @@ def summarise(values: Sequence[float]) -> Summary | None:
     n = len(values)
     if n == 0:
         return None
-    mean = float(np.mean(values))
+    mean = float(np.mean(list(values)))
     if n == 1:
         return Summary(mean, None, None, None, 1)
-    std = float(np.std(values, ddof=1))
+    std = float(np.std(list(values), ddof=1))
     half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, n - 1)) * std / math.sqrt(n)
     return Summary(mean, std, mean - half, mean + half, n)
 
 
-def summarise_percent(values: Sequence[float]) -> Summary | None:
+def summarise_percent(values: Collection[float]) -> Summary | None:
     """`summarise` of shares in %: what of the interval lies below 0 or above 100 is cut off, since no mean lies there.
 
     >>> summarise_percent([98.0, 100.0]).high

@@ -9,9 +9,7 @@ from typing import Any
 
 from homefold.errors import ConfigError
 from homefold.report.document import Report
-from homefold.report.html import report_html
-from homefold.report.markdown import report_markdown
-from homefold.report.renderers import to_csv, to_latex
+from homefold.report.render import report_html, report_markdown, to_csv, to_latex
 from homefold.store.files import write_atomically, write_json
 
 __all__ = ["FORMATS", "write_report"]

@@ -8,12 +8,13 @@ from dataclasses import replace
 
 from homefold.report.grid import lay_out
 from homefold.report.names import shown_name
-from homefold.report.published import plain_target
 from homefold.report.runs import Run
-from homefold.report.table import Table
-from homefold.report.table_captions import make_table, title_of
-from homefold.report.table_group import TableGroup, numeric, order_rows, order_targets, setting_of, target_grid
-from homefold.report.table_rows import make_rows
+from homefold.report.selecting import setting_of
+from homefold.report.tables.captions import make_table, title_of
+from homefold.report.tables.group import TableGroup, numeric, order_rows, order_targets, target_grid
+from homefold.report.tables.published import plain_target
+from homefold.report.tables.rows import make_rows
+from homefold.report.tables.table import Table
 
 __all__ = ["few_shot_tables", "scarce_tables", "severity_tables", "single_source_tables", "target_tables"]
 

@@ -10,8 +10,8 @@ from homefold.report.names import shown_name
 from homefold.report.runs import SETTINGS, Run, RunFolder, Setup, slug
 from homefold.report.selecting import of_kind, once
 from homefold.report.statistics import Summary, summarise, summarise_percent
-from homefold.report.table import Cell, Row, Table
-from homefold.report.table_group import order_rows
+from homefold.report.tables.group import order_rows
+from homefold.report.tables.table import Cell, Row, Table
 
 __all__ = ["cost_tables"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from homefold.report.published import PublishedTable
 from homefold.report.runs import slug
-from homefold.report.table import Cell, Table
-from homefold.report.table_group import TableGroup
-from homefold.report.table_rows import TableRows
+from homefold.report.tables.group import TableGroup
+from homefold.report.tables.published import PublishedTable
+from homefold.report.tables.rows import TableRows
+from homefold.report.tables.table import Cell, Table
 
 __all__ = ["counted_names", "make_table", "title_of"]
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from homefold.report.cost_table import cost_tables
-from homefold.report.protocol_tables import (
+from homefold.report.runs import Run, RunFolder, setups
+from homefold.report.selecting import SUITES, kind_of
+from homefold.report.tables.cost import cost_tables
+from homefold.report.tables.group import TableGroup
+from homefold.report.tables.protocols import (
     few_shot_tables,
     scarce_tables,
     severity_tables,
     single_source_tables,
     target_tables,
 )
-from homefold.report.runs import Run, RunFolder, setups
-from homefold.report.search_tables import beta_tables, stopping_tables
-from homefold.report.table import Table
-from homefold.report.table_group import TableGroup
-from homefold.report.table_kinds import SUITES, kind_of
+from homefold.report.tables.search import beta_tables, stopping_tables
+from homefold.report.tables.table import Table
 
 __all__ = ["build_tables"]
 

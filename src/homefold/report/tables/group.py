@@ -9,10 +9,10 @@ from typing import Any
 
 from homefold.report.grid import Grid, RowKey, lay_out
 from homefold.report.names import in_order
-from homefold.report.published import PublishedTable, plain_target, published_table
 from homefold.report.runs import Run, Setup
+from homefold.report.tables.published import PublishedTable, plain_target, published_table
 
-__all__ = ["TableGroup", "numeric", "order_rows", "order_targets", "setting_of", "target_grid"]
+__all__ = ["TableGroup", "numeric", "order_rows", "order_targets", "target_grid"]
 
 _LEAVE_ONE_OUT = ("", "leaveonedomainout", "leaveoneout", "lodo")
 
@@ -76,9 +76,3 @@ def order_targets(columns: Sequence[str], published: PublishedTable | None) -> l
     printed = published.targets if published else []
     place = {target: i for i, target in enumerate(printed)}
     return sorted(columns, key=lambda column: (place.get(plain_target(column), len(printed)), numeric(column)))
-
-
-def setting_of(run: Run, name: str, default: str) -> str:
-    """A setting of a run's protocol as text, the same for 1 and 1.0."""
-    value = run.facts.get(name)
-    return default if value is None else f"{value:g}" if isinstance(value, float) else str(value)

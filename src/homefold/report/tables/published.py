@@ -111,7 +111,7 @@ def plain_target(name: str) -> str:
 
 @cache
 def _rows() -> tuple[dict[str, str], ...]:
-    text = files("homefold.report").joinpath("paper_results.csv").read_text(encoding="utf-8")
+    text = files("homefold.report.tables").joinpath("paper_results.csv").read_text(encoding="utf-8")
     return tuple(csv.DictReader(text.splitlines()))
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from homefold.report.grid import Grid, RowKey
 from homefold.report.names import control_of, short_name
-from homefold.report.published import PublishedFigure, PublishedTable, plain_target
 from homefold.report.statistics import compare, summarise_percent
-from homefold.report.table import Cell, Row
+from homefold.report.tables.published import PublishedFigure, PublishedTable, plain_target
+from homefold.report.tables.table import Cell, Row
 
 __all__ = ["AVERAGE", "TableRows", "make_rows"]
 

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from homefold.report.published import PublishedFigure
 from homefold.report.statistics import Comparison, Summary
+from homefold.report.tables.published import PublishedFigure
 
 __all__ = ["Cell", "Row", "Table"]
 

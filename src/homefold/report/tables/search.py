@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from homefold.report.grid import Grid, RowKey, lay_out
 from homefold.report.names import short_name, shown_name
-from homefold.report.published import PublishedFigure, published_mean_stops
 from homefold.report.runs import Run
+from homefold.report.selecting import setting_of
 from homefold.report.statistics import summarise
-from homefold.report.table import MINUS, Cell, Table
-from homefold.report.table_captions import counted_names, make_table, title_of
-from homefold.report.table_group import TableGroup, numeric, order_rows, order_targets, setting_of
-from homefold.report.table_rows import TableRows, make_rows
+from homefold.report.tables.captions import counted_names, make_table, title_of
+from homefold.report.tables.group import TableGroup, numeric, order_rows, order_targets
+from homefold.report.tables.published import PublishedFigure, published_mean_stops
+from homefold.report.tables.rows import TableRows, make_rows
+from homefold.report.tables.table import MINUS, Cell, Table
 
 __all__ = ["beta_tables", "stopping_tables"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,9 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
+from homefold.report.figures import Figure
 from homefold.report.names import METHODS, in_order
+from homefold.report.runs import Run
 
 __all__ = [
     "AFTER",
@@ -22,15 +25,13 @@ __all__ = [
     "COLOURS",
     "RIGHT",
     "WRONG",
-    "Figure",
+    "Canvas",
     "canvas",
     "counted",
+    "counted_runs",
     "grouped_bars",
-    "legend_below",
     "method_colour",
-    "to_png",
-    "to_svg",
-    "wrap",
+    "percent",
 ]
 
 # The palette of Okabe and Ito.
@@ -46,7 +47,6 @@ _METHOD_COLOURS = {
     "vae": "#0072B2",
 }
 _OTHER_COLOURS = ("#D55E00", "#F0E442", "#000000")
-_WIDTH, _HEIGHT = 5.2, 3.4
 _DOTS_PER_INCH = 150
 
 _STYLE: dict[Any, Any] = {
@@ -67,36 +67,43 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A picture and the words that go with it.
+@dataclass
+class Canvas:
+    """What is drawn on, and the picture once its block has ended."""
 
-    Args:
-        name: of its file, without the ending.
-        title: in a few words.
-        caption: what is shown, of what, and how many.
-        alt: what a reader who cannot see it should know.
-        format: `svg` or `png`.
-        data: the file's bytes.
-        wide: it needs the whole width of a page.
-    """
-
-    name: str
-    title: str
-    caption: str
-    alt: str
+    figure: Any
+    axes: Any
     format: str
-    data: bytes
-    wide: bool = False
+    data: bytes = b""
+
+    def named(self, name: str, title: str, caption: str, alt: str, *, wide: bool = False) -> Figure:
+        """The picture with its words; see `Figure`."""
+        return Figure(name, title, caption, alt, self.format, self.data, wide)
+
+    def legend(self, axis: Any = None, columns: int = 3, marker_scale: float = 1.0) -> None:
+        """The legend under the picture, where it covers nothing."""
+        handles, labels = (axis or self.axes).get_legend_handles_labels()
+        wanted = min(columns, max(1, len(labels)))
+        self.figure.legend(handles, labels, loc="outside lower center", ncols=wanted, markerscale=marker_scale)
+
+    def lay_bars_down(self, names: Sequence[str], label: str) -> None:
+        """Name horizontal bars, the first at the top, and what their lengths measure."""
+        self.axes.grid(axis="x")
+        self.axes.grid(visible=False, axis="y")
+        self.axes.set_yticks(range(len(names)), names)
+        self.axes.invert_yaxis()
+        self.axes.set_xlabel(label)
 
 
 @contextmanager
-def canvas(width: float = _WIDTH, height: float = _HEIGHT, **options: Any) -> Iterator[tuple[Any, Any]]:
-    """A figure and its axes (as `pyplot.subplots` gives them) in the house style, closed after the block."""
+def canvas(width: float = 5.2, height: float = 3.4, *, format: str = "svg", **options: Any) -> Iterator[Canvas]:
+    """A figure with axes as `pyplot.subplots` gives them, in the house style; the same picture has the same bytes."""
     with plt.rc_context(_STYLE):
         figure, axes = plt.subplots(figsize=(width, height), layout="constrained", **options)
+        drawn = Canvas(figure, axes, format)
         try:
-            yield figure, axes
+            yield drawn
+            drawn.data = _to_svg(figure) if format == "svg" else _to_png(figure)
         finally:
             plt.close(figure)
 
@@ -113,15 +120,14 @@ _DARK = b"""
 """
 
 
-def to_svg(figure: Any) -> bytes:
-    """The picture as SVG that follows a dark screen; the same picture gives the same bytes."""
+def _to_svg(figure: Any) -> bytes:
+    """A picture that follows a dark screen."""
     stream = io.BytesIO()
     figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
     return stream.getvalue().replace(b"</style>", _DARK + b"</style>", 1)
 
 
-def to_png(figure: Any) -> bytes:
-    """The picture as PNG, for pictures made of pictures."""
+def _to_png(figure: Any) -> bytes:
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
     return stream.getvalue()
@@ -145,22 +151,15 @@ def grouped_bars(
     Args:
         axis: to draw on.
         groups: names below the bars.
-        series: name, colour, heights `(groups,)` and spreads `(groups,)` of each; NaN where there is none.
+        series: name, colour, heights and spreads by group of each; NaN where there is none.
     """
     width = 0.82 / len(series)
     for position, (name, colour, heights, spreads) in enumerate(series):
         places = [i - 0.41 + width * (position + 0.5) for i in range(len(groups))]
         axis.bar(places, heights, width * 0.94, label=name, color=colour)
         axis.errorbar(places, heights, yerr=spreads, fmt="none", ecolor="#222222", elinewidth=1, capsize=2)
-    axis.set_xticks(range(len(groups)), [wrap(group, 12) for group in groups])
+    axis.set_xticks(range(len(groups)), [_wrapped(group) for group in groups])
     axis.tick_params(axis="x", length=0)
-
-
-def legend_below(figure: Any, axis: Any, columns: int = 3, marker_scale: float = 1.0) -> None:
-    """The legend under the picture, where it covers nothing."""
-    handles, labels = axis.get_legend_handles_labels()
-    wanted = min(columns, max(1, len(labels)))
-    figure.legend(handles, labels, loc="outside lower center", ncols=wanted, markerscale=marker_scale)
 
 
 def counted(count: int, thing: str) -> str:
@@ -172,6 +171,17 @@ def counted(count: int, thing: str) -> str:
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
-def wrap(text: str, width: int) -> str:
-    """Names with underscores broken over lines no longer than `width` where that is possible."""
-    return "\n".join(textwrap.wrap(text.replace("_", " "), width, break_long_words=False)) or text
+def counted_runs(runs: Sequence[Run]) -> str:
+    """How many finished, and how many did not."""
+    done = sum(run.ok for run in runs)
+    return f"{done} runs" if done == len(runs) else f"{done} runs ({len(runs) - done} failed)"
+
+
+def percent(value: float) -> str:
+    """A figure in words."""
+    return "no value" if math.isnan(value) else f"{value:.1f} %"
+
+
+def _wrapped(name: str) -> str:
+    """A name broken into short lines where that is possible."""
+    return "\n".join(textwrap.wrap(name.replace("_", " "), 12, break_long_words=False)) or name

@@ -1,0 +1,101 @@
+"""Kinds of figure, each registered by a decorator in its own file, and the figures that runs give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from homefold.report.runs import RunFolder, slug
+from homefold.runtime.progress import ProgressReporter, SilentReporter
+from homefold.runtime.registry import Registry
+
+__all__ = ["FIGURES", "Draw", "Figure", "FigureKind", "FigureSection", "build_figures", "figure"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture and the words that go with it.
+
+    Args:
+        name: of its file, without the ending.
+        title: in a few words.
+        caption: what is shown, of what, and how many.
+        alt: what a reader who cannot see it should know.
+        format: `svg` or `png`.
+        data: the file's bytes.
+        wide: it needs the whole width of a page.
+    """
+
+    name: str
+    title: str
+    caption: str
+    alt: str
+    format: str
+    data: bytes
+    wide: bool = False
+
+
+Draw = Callable[[RunFolder], Iterable[Figure]]
+"""Draws figures of one kind, one for each setup and target that has it; nothing where the runs do not hold it."""
+
+
+@dataclass(frozen=True)
+class FigureKind:
+    """A section of the report.
+
+    Args:
+        family: of kinds that stand together.
+        title: of the section.
+        needs: what runs must hold for it to be there.
+        draw: makes its figures.
+        place: among all kinds.
+    """
+
+    family: str
+    title: str
+    needs: str
+    draw: Draw
+    place: int
+
+
+FIGURES: Registry[FigureKind] = Registry("figure", __name__, order=lambda kind: (kind.place, kind.title))
+"""Every kind by title. Files that draw are imported, and matplotlib with them, when the first is asked for."""
+
+
+def figure(title: str, *, family: str, needs: str, place: int = 1000) -> Callable[[Draw], Draw]:
+    """Register the decorated function as what draws a kind of figure; the arguments are those of `FigureKind`."""
+
+    def keep(draw: Draw) -> Draw:
+        FIGURES.add(title, FigureKind(family, title, needs, draw, place))
+        return draw
+
+    return keep
+
+
+@dataclass(frozen=True)
+class FigureSection:
+    """One kind of figure as it stands in a report; without figures where the runs do not hold what it needs."""
+
+    family: str
+    title: str
+    needs: str
+    figures: tuple[Figure, ...] = ()
+
+
+def build_figures(folder: RunFolder, reporter: ProgressReporter | None = None) -> list[FigureSection]:
+    """Draw everything there is data for; a section without data comes back without figures."""
+    sections: list[FigureSection] = []
+    seen: dict[str, int] = {}
+    with (reporter or SilentReporter()).task("Figures", len(FIGURES)) as task:
+        for kind in FIGURES.values():
+            figures = tuple(_named(drawn, seen) for drawn in kind.draw(folder))
+            sections.append(FigureSection(kind.family, kind.title, kind.needs, figures))
+            task.advance()
+    return sections
+
+
+def _named(drawn: Figure, seen: dict[str, int]) -> Figure:
+    """A name that is safe for a file and stands once."""
+    name = slug(drawn.name)
+    seen[name] = seen.get(name, 0) + 1
+    return replace(drawn, name=name if seen[name] == 1 else f"{name}-{seen[name]}")

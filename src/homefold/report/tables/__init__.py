@@ -1,0 +1,1 @@
+"""The shapes of tables, and what stands in their cells."""
