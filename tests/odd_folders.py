@@ -67,17 +67,17 @@ def with_value(content: dict[str, Any], place: Place, value: Any) -> dict[str, A
     return changed
 
 
-def described(folder: Path) -> dict[str, Any]:
+def described(folder: Path, file: str = "model.json") -> dict[str, Any]:
     """The description in a folder, without its checksum."""
-    content = json.loads((folder / "config.json").read_text())
+    content = json.loads((folder / file).read_text())
     del content["checksum"]
     return dict(content)
 
 
-def seal(folder: Path, content: dict[str, Any]) -> None:
+def seal(folder: Path, content: dict[str, Any], file: str = "model.json") -> None:
     """Write a description with a checksum that is right."""
     checksum = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-    (folder / "config.json").write_text(json.dumps({**content, "checksum": checksum}))
+    (folder / file).write_text(json.dumps({**content, "checksum": checksum}))
 
 
 def with_tensors(folder: Path, stem: str, change: Callable[[dict[str, torch.Tensor]], Any]) -> None:
@@ -88,7 +88,7 @@ def with_tensors(folder: Path, stem: str, change: Callable[[dict[str, torch.Tens
     data = save({name: value.contiguous() for name, value in tensors.items()})
     file.write_bytes(data)
     content = described(folder)
-    content["files"][file.name] = hashlib.sha256(data).hexdigest()
+    content["digests"][stem] = hashlib.sha256(data).hexdigest()
     seal(folder, content)
 
 

@@ -13,7 +13,6 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from homefold import ManifoldProjector
 from homefold.errors import ConfigError, DataError, ManifoldCollapsedError, ModelFileError
-from homefold.store.model_folder import read_model_folder, write_model_folder
 
 
 @pytest.fixture(scope="module")
@@ -175,33 +174,6 @@ def test_saved_and_loaded_it_gives_the_same_bytes(projector, features, tmp_path)
 
     with pytest.raises(ModelFileError, match=r"ManifoldProjector\.load"):
         Homefold.load(tmp_path / "projector")
-
-
-def _as_version_0_1_0_wrote_it(projector, folder, **changed):
-    """Save a projector with the parameters and settings that were removed since, some at other values."""
-    manifold = {"space": "feature", "per": "all", "shared": False, "denoise": 0.0, "rehearse": 0.0}
-    search = {"patience": 20, "tolerance": 1e-4, "prior": 0.0, "component": "nearest", "answer": "classifier"}
-    search |= {"temperature": 0.05, "tints": 0, "trust_below": None, "blend": 1.0, "race": 0}
-    projector.save(folder)
-    tensors, description = read_model_folder(folder)
-    parameters = ("per", "shared", "prior", "component", "answer", "temperature")
-    removed = {**manifold, **search, **changed}
-    description["parameters"] |= {name: removed[name] for name in parameters}
-    description["config"]["manifold"] |= {name: removed[name] for name in manifold}
-    description["config"]["projection"] |= {name: removed[name] for name in search}
-    description["config"]["classifier"]["train_on"] = "features"
-    write_model_folder(folder, tensors, description, "")
-
-
-def test_a_projector_of_an_earlier_version_is_read_unless_its_answers_need_what_is_gone(projector, features, tmp_path):
-    x, _, _ = features
-    _as_version_0_1_0_wrote_it(projector, tmp_path / "old", temperature=0.3, component="average")
-    loaded = ManifoldProjector.load(tmp_path / "old", device="cpu")
-    assert loaded.predict_proba(x).tobytes() == projector.predict_proba(x).tobytes()
-    assert loaded.get_params() == projector.get_params()
-    _as_version_0_1_0_wrote_it(projector, tmp_path / "mixture", per="class")
-    with pytest.raises(ModelFileError, match=r"mixture answers with manifold\.per at 'class'"):
-        ManifoldProjector.load(tmp_path / "mixture", device="cpu")
 
 
 def test_integer_labels_come_back_as_they_were(features, quick):

@@ -111,7 +111,7 @@ def test_odd_values_in_the_description(saved, tmp_path, tell):
 
 
 def test_odd_tensors(saved, tmp_path, tell):
-    stems = [Path(name).stem for name in described(saved)["files"]]
+    stems = list(described(saved)["digests"])
     named = [(stem, name) for stem in stems for name in load_file(str(saved / f"{stem}.safetensors"))]
     everything = [(stem, name, odd) for stem, name in named for odd in tensor_changes("")]
     for stem, name, odd in everything[:: 2 * EVERY]:
@@ -156,22 +156,22 @@ def test_known_good_folders_load_and_are_shown(saved, tmp_path, tell):
 
 
 @pytest.mark.parametrize(
-    "name", ["../home.safetensors", "{outside}", "/dev/zero", "sub/home.safetensors", "home", "", "HOME.safetensors"]
+    "name", ["../home", "{outside}", "/dev/zero", "sub/home", "home.safetensors", "", "HOME", "features/../home"]
 )
 def test_files_that_the_format_does_not_have_are_never_opened(saved, tmp_path, tell, name):
     folder = copied(saved, tmp_path / saved.name)
-    outside = shutil.copy(folder / "home.safetensors", tmp_path / "home.safetensors")
+    outside = Path(shutil.copy(folder / "home.safetensors", tmp_path / "home.safetensors"))
     content = described(folder)
-    digest = content["files"].pop("home.safetensors")
-    content["files"][name.format(outside=outside)] = digest
+    digest = content["digests"].pop("home")
+    content["digests"][name.format(outside=outside.with_suffix(""))] = digest
     seal(folder, content)
     assert refused(folder, tell)
-    with pytest.raises(ModelFileError, match=r"as the files of the model; expected .*home\.safetensors"):
+    with pytest.raises(ModelFileError, match=r"as the parts of the model; expected .*home"):
         load(folder)
 
 
 def test_a_pipe_or_a_device_in_the_place_of_a_file_is_not_read(saved, tmp_path, tell):
-    for name in ("config.json", "home.safetensors"):
+    for name in ("model.json", "home.safetensors"):
         for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero"), Path.mkdir):
             folder = copied(saved, tmp_path / saved.name)
             (folder / name).unlink()
@@ -216,7 +216,7 @@ def test_links_to_plain_files_are_read_as_caches_of_downloads_keep_them(saved, t
 )
 def test_descriptions_that_cannot_be_read(saved, tmp_path, tell, text, words):
     folder = copied(saved, tmp_path / saved.name)
-    (folder / "config.json").write_bytes(text)
+    (folder / "model.json").write_bytes(text)
     assert refused(folder, tell)
     with pytest.raises(ModelFileError, match=words):
         load(folder)
@@ -224,7 +224,7 @@ def test_descriptions_that_cannot_be_read(saved, tmp_path, tell, text, words):
 
 def test_a_description_without_end_is_not_read_to_its_end(saved, tmp_path, tell):
     folder = copied(saved, tmp_path / saved.name)
-    os.truncate(folder / "config.json", 1 << 34)
+    os.truncate(folder / "model.json", 1 << 34)
     assert refused(folder, tell)
     with pytest.raises(ModelFileError, match="more than 64 MiB"):
         load(folder)
@@ -263,7 +263,7 @@ def test_tensors_whose_header_lies(saved, tmp_path, tell, data):
     folder = copied(saved, tmp_path / saved.name)
     (folder / "home.safetensors").write_bytes(data)
     content = described(folder)
-    content["files"]["home.safetensors"] = hashlib.sha256(data).hexdigest()
+    content["digests"]["home"] = hashlib.sha256(data).hexdigest()
     seal(folder, content)
     assert refused(folder, tell)
 
@@ -282,8 +282,8 @@ def test_tensors_whose_header_lies(saved, tmp_path, tell, data):
 def test_sizes_that_the_tensors_do_not_have_take_no_memory(saved, tmp_path, tell, name, value):
     content = described(saved)
     part, key = name.split(".")
-    content["config"][part][key] = value
-    content["config"]["classifier"]["kind"] = "hidden"
+    content["settings"][part][key] = value
+    content["settings"]["classifier"]["kind"] = "hidden"
     folder = copied(saved, tmp_path / saved.name)
     seal(folder, content)
     before = most_memory_kb()
@@ -294,7 +294,7 @@ def test_sizes_that_the_tensors_do_not_have_take_no_memory(saved, tmp_path, tell
 @pytest.mark.parametrize(("name", "value"), [("image_size", 10_000), ("image_size", 3), ("image_size", 17)])
 def test_images_of_another_size_than_the_network_was_made_for(of_images, tmp_path, tell, name, value):
     content = described(of_images)
-    content["config"]["preprocessing"][name] = value
+    content["settings"]["preprocessing"][name] = value
     folder = copied(of_images, tmp_path / "images")
     seal(folder, content)
     if value == 17:
@@ -306,12 +306,12 @@ def test_images_of_another_size_than_the_network_was_made_for(of_images, tmp_pat
 def test_every_command_says_the_same_sentence(of_images, tmp_path, tell, few_digits):
     folder = copied(of_images, tmp_path / "images")
     content = described(folder)
-    content["class_names"] = [0, None, "2"]
+    content["classes"] = [0, None, "2"]
     seal(folder, content)
     image = tmp_path / "data" / "street" / "0" / "0.png"
     image.parent.mkdir(parents=True)
     Image.fromarray(few_digits.images[0]).save(image)
-    expected = f"error: the model in {folder} has an odd description: class_names must be text; got 0.\n"
+    expected = f"error: the model in {folder} has an odd description: classes.0 must be text; got 0.\n"
     for command in (("info", folder), ("predict", folder, image), ("evaluate", folder, tmp_path / "data")):
         assert tell(*command) == (1, expected)
 

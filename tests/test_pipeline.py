@@ -173,16 +173,16 @@ class TestSavingAndLoading:
     def test_the_folder_holds_no_pickle_and_all_that_rebuilds_it(self, saved):
         assert sorted(p.name for p in saved.iterdir()) == [
             "README.md",
-            "config.json",
             "features.safetensors",
             "home.safetensors",
+            "model.json",
         ]
-        config = json.loads((saved / "config.json").read_text())
-        assert config["class_names"] == ["0", "1", "2"]
-        assert config["source_domains"] == ["scan", "photo", "print"]
-        assert config["config"]["preprocessing"]["image_size"] == 16
-        assert config["config"]["seed"] == 0
-        assert "torch" in config["versions"]
+        description = json.loads((saved / "model.json").read_text())
+        assert description["classes"] == ["0", "1", "2"]
+        assert description["source_domains"] == ["scan", "photo", "print"]
+        assert description["settings"]["preprocessing"]["image_size"] == 16
+        assert description["settings"]["seed"] == 0
+        assert "torch" in description["versions"]
         assert "0, 1, 2" in (saved / "README.md").read_text()
 
     def test_no_weights_are_looked_for_when_loading(self, saved, monkeypatch):
@@ -206,22 +206,22 @@ class TestSavingAndLoading:
 
     def test_tampered_description(self, saved, tmp_path):
         broken = copy_of(saved, tmp_path)
-        text = (broken / "config.json").read_text()
-        (broken / "config.json").write_text(text.replace('"digits-bn"', '"digits"'))
+        text = (broken / "model.json").read_text()
+        (broken / "model.json").write_text(text.replace('"digits-bn"', '"digits"'))
         with pytest.raises(ModelFileError, match="was changed after it was written"):
             Homefold.load(broken)
 
     def test_truncated_description(self, saved, tmp_path):
         broken = copy_of(saved, tmp_path)
-        text = (broken / "config.json").read_text()
-        (broken / "config.json").write_text(text[: len(text) // 2])
+        text = (broken / "model.json").read_text()
+        (broken / "model.json").write_text(text[: len(text) // 2])
         with pytest.raises(ModelFileError, match="not valid JSON"):
             Homefold.load(broken)
 
     def test_a_newer_format(self, saved, tmp_path):
         broken = copy_of(saved, tmp_path)
-        content = json.loads((broken / "config.json").read_text())
-        (broken / "config.json").write_text(json.dumps({**content, "format_version": 99}))
+        content = json.loads((broken / "model.json").read_text())
+        (broken / "model.json").write_text(json.dumps({**content, "format_version": 99}))
         with pytest.raises(ModelFileError, match=r"format 99.*newer version.*pip install -U homefold"):
             Homefold.load(broken)
 

@@ -7,14 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 import pytest
 
-from homefold import Homefold
 from homefold.config import HomefoldConfig, list_presets, preset_config, saved_config
 from homefold.errors import ConfigError, ModelFileError
-from homefold.store.files import read_json
-from homefold.store.model_folder import read_model_folder, write_model_folder
 
 SAVED = json.loads((Path(__file__).parent / "saved" / "settings_0.1.0.json").read_text())
 """Every preset as version 0.1.0 wrote it, with all settings that were removed since."""
@@ -95,17 +91,3 @@ def test_a_part_read_on_its_own_is_known_by_its_name():
     assert saved_config(Search, {"race": 0, "steps": 3}, "the projector in p", within="projection") == Search(steps=3)
     with pytest.raises(ModelFileError, match=r"the projector in p answers with projection\.race at 4"):
         saved_config(Search, {"race": 4}, "the projector in p", within="projection")
-
-
-def test_a_model_folder_with_removed_settings_answers_as_before(fitted, few_digits, tmp_path):
-    fitted.save(tmp_path / "new")
-    tensors, description = read_model_folder(tmp_path / "new")
-    description["config"]["features"] |= {
-        "layer_decay": 0.5,
-        "style_noise_layers": ["block1"],
-        "frozen_batch_norm": True,
-    }
-    write_model_folder(tmp_path / "old", tensors, description, "")
-    assert read_json(tmp_path / "old" / "config.json")["config"]["features"]["layer_decay"] == 0.5
-    old, street = Homefold.load(tmp_path / "old", device="cpu"), few_digits.only("street")
-    assert np.array_equal(old.predict(street).probabilities, fitted.predict(street).probabilities)

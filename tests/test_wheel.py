@@ -27,6 +27,7 @@ def test_it_holds_every_module_and_nothing_of_the_tests(wheel):
         metadata = archive.read(next(name for name in names if name.endswith("METADATA"))).decode()
     modules = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*.py")}
     assert modules <= names
+    assert "homefold/py.typed" in names
     assert not any(name.startswith("tests") for name in names)
     assert "License-Expression: MIT" in metadata
     assert "Requires-Dist: torch>=2.11" in metadata

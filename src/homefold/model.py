@@ -30,7 +30,7 @@ from homefold.runtime.module_state import rebuilt
 from homefold.runtime.processes import current_processes
 from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter
 from homefold.runtime.provenance import versions
-from homefold.stages.description import ImagesDescription, describe_images
+from homefold.stages.description import images_config
 from homefold.stages.encoder import NetEncoder, build_net, frozen
 from homefold.stages.feature_model import FeatureModel
 from homefold.stages.features import features_ids
@@ -40,7 +40,7 @@ from homefold.stages.train import train_stages
 from homefold.stages.trained_model import TrainedModel
 from homefold.store.files import plain_json
 from homefold.store.model_card import model_card
-from homefold.store.model_folder import read_model_folder, write_model_folder
+from homefold.store.model_folder import ImagesDescription, read_model_folder, write_model_folder
 from homefold.store.stage_store import MemoryStages, StageStore
 from homefold.style import StyleModel, named_blocks, require_channels, style_modules, styled_net
 
@@ -347,12 +347,12 @@ class Homefold:
 
     def save(self, path: Path | str) -> None:
         """Write the model as one folder, atomically."""
-        description = {
+        description: ImagesDescription = {
             "kind": "images",
-            "config": plain_json(config_to_dict(self.trained.config)),
-            "class_names": list(self.class_names),
+            "settings": plain_json(config_to_dict(self.trained.config)),
+            "classes": list(self.class_names),
             "source_domains": list(self.source_domains),
-            "reports": plain_json(self.reports),
+            "measured": plain_json(self.reports),
             "versions": versions(),
         }
         tensors = {"features": self.net.state_dict(), "home": self.feature_model.tensors()}
@@ -379,19 +379,18 @@ class Homefold:
             verbose: show progress.
             reporter: where progress goes.
         """
-        tensors, content = read_model_folder(path)
-        described = describe_images(content, path)
-        config = described.config
+        tensors, description = read_model_folder(path)
+        config = images_config(description, path)
         if config.features.backbone == CUSTOM and backbone is None:
             raise ConfigError(f"the model in {path} was fitted with a network of your own; pass it as backbone=.")
         model = cls(config, backbone=backbone, device=device, verbose=verbose, reporter=reporter)
         try:
-            model._restore(tensors, described)
+            model._restore(tensors, description)
         except (ConfigError, ModelFileError) as error:
             raise ModelFileError(f"the model in {path} cannot be rebuilt: {error}") from None
         return model
 
-    def _restore(self, tensors: dict[str, dict[str, torch.Tensor]], described: ImagesDescription) -> None:
+    def _restore(self, tensors: dict[str, dict[str, torch.Tensor]], description: dict[str, Any]) -> None:
         """Take over what was saved; what does not fit the settings is refused."""
         config, own = self.config, self._custom_backbone
         net = rebuilt(
@@ -412,14 +411,14 @@ class Homefold:
                 classifier_config=config.classifier,
                 projection=config.projection,
                 normalise=config.normalise_features,
-                class_names=described.class_names,
+                class_names=tuple(description["classes"]),
                 seed=config.seed,
-                manifold_report=described.reports["manifold"],
+                manifold_report=description["measured"]["manifold"],
                 device=self.device,
                 feature_dim=net.feature_dim,
             ),
-            domains=described.source_domains,
-            reports=described.reports,
+            domains=tuple(description["source_domains"]),
+            reports=description["measured"],
             style=style,
             styled=None if style is None else NetEncoder(styled_net(net, style), self.device),
         )

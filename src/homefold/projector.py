@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -20,13 +20,35 @@ from homefold.errors import ConfigError, DataError, ModelFileError
 from homefold.manifold import ManifoldConfig, ManifoldKind
 from homefold.projection import Projection, ProjectionConfig
 from homefold.runtime.device import resolve_device
-from homefold.stages.description import describe_features
+from homefold.runtime.provenance import versions
+from homefold.stages.description import ProjectorConfig, projector_config
 from homefold.stages.feature_model import FeatureModel, fit_feature_model
 from homefold.stages.predictions import Predictions
 from homefold.store.files import plain_json
-from homefold.store.model_folder import read_model_folder, write_model_folder
+from homefold.store.model_folder import FeaturesDescription, read_model_folder, write_model_folder
 
 __all__ = ["ManifoldProjector"]
+
+_PARAMETERS = {
+    "manifold": "manifold.kind",
+    "latent_dim": "manifold.latent_dim",
+    "hidden": "manifold.hidden",
+    "kl_weight": "manifold.kl_weight",
+    "manifold_epochs": "manifold.epochs",
+    "classifier": "classifier.kind",
+    "classifier_epochs": "classifier.epochs",
+    "normalise": "normalise_features",
+    "encoder_start": "projection.encoder_start",
+    "random_starts": "projection.random_starts",
+    "nearest_starts": "projection.nearest_starts",
+    "step": "projection.step",
+    "rate": "projection.rate",
+    "steps": "projection.steps",
+    "stop": "projection.stop",
+    "held_out": "held_out",
+    "random_state": "seed",
+}
+"""The setting that each parameter of the constructor stands for."""
 
 
 def _rows_of(X: np.ndarray) -> torch.Tensor:
@@ -116,28 +138,15 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
 
-    def _configs(self) -> tuple[ManifoldConfig, ClassifierConfig, ProjectionConfig]:
+    def _config(self) -> ProjectorConfig:
         # Python's own numbers: what is saved as JSON must compute the same.
-        given = SimpleNamespace(**plain_json(self.get_params()))
-        return (
-            ManifoldConfig(
-                kind=given.manifold,
-                latent_dim=given.latent_dim,
-                hidden=given.hidden,
-                kl_weight=given.kl_weight,
-                epochs=given.manifold_epochs,
-            ),
-            ClassifierConfig(kind=given.classifier, epochs=given.classifier_epochs),
-            ProjectionConfig(
-                encoder_start=given.encoder_start,
-                random_starts=given.random_starts,
-                nearest_starts=given.nearest_starts,
-                step=given.step,
-                rate=given.rate,
-                steps=given.steps,
-                stop=given.stop,
-            ),
-        )
+        given = plain_json(self.get_params())
+        settings: dict[str, Any] = {"manifold": {}, "classifier": {}, "projection": {}}
+        for name, setting in _PARAMETERS.items():
+            part, _, inner = setting.rpartition(".")
+            (settings[part] if part else settings)[inner] = given[name]
+        parts = {"manifold": ManifoldConfig, "classifier": ClassifierConfig, "projection": ProjectionConfig}
+        return ProjectorConfig(**settings | {part: kind(**settings[part]) for part, kind in parts.items()})
 
     def fit(self, X: Any, y: Any, domains: Any = None) -> ManifoldProjector:
         """Learn the manifold of the source features and the classifier on it.
@@ -165,18 +174,18 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
         if len(held_out) < 2:
             raise DataError(f"{len(y)} features are too few to hold a part back; give at least two of each class.")
         z, targets = _rows_of(X), torch.from_numpy(labels)
-        manifold, classifier, projection = self._configs()
+        config = self._config()
         self.model_ = fit_feature_model(
             z[train],
             targets[train],
             z[held_out],
             targets[held_out],
             class_names=tuple(str(name) for name in self.classes_),
-            manifold_config=manifold,
-            classifier_config=classifier,
-            projection=projection,
-            normalise=self.normalise,
-            seed=self.random_state,
+            manifold_config=config.manifold,
+            classifier_config=config.classifier,
+            projection=config.projection,
+            normalise=config.normalise_features,
+            seed=config.seed,
             device=resolve_device(self.device),
             held_out_domains=None if domains is None else torch.from_numpy(groups[held_out]),
         )
@@ -213,15 +222,13 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self, "model_")
         if self.classes_.dtype.kind not in "iufUb":
             raise ConfigError(f"labels of type {self.classes_.dtype} cannot be saved; use numbers or text.")
-        names = ("manifold", "classifier", "projection")
-        configs = {name: config_to_dict(config) for name, config in zip(names, self._configs(), strict=True)}
-        description = {
+        description: FeaturesDescription = {
             "kind": "features",
-            "parameters": plain_json(self.get_params()),
-            "config": plain_json(configs),
+            "settings": plain_json(config_to_dict(self._config())),
             "classes": self.classes_.tolist(),
-            "n_features_in": int(self.n_features_in_),
-            "manifold_report": self.model_.manifold.report.as_dict(),
+            "feature_dim": int(self.n_features_in_),
+            "measured": {"manifold": self.model_.manifold.report.as_dict()},
+            "versions": versions(),
         }
         card = (
             "# A homefold projector\n\n"
@@ -235,24 +242,23 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
     @classmethod
     def load(cls, path: Path | str, *, device: str = "auto") -> ManifoldProjector:
         """Read what `save` wrote; nothing from the folder is executed."""
-        tensors, content = read_model_folder(path)
-        parameters = {name: hint for name, hint in get_type_hints(cls.__init__).items() if name != "return"}
-        described = describe_features(content, path, parameters)
-        model = cls(**{**described.parameters, "device": device})
-        model.classes_ = np.asarray(described.classes)
-        model.n_features_in_ = described.n_features_in
+        tensors, description = read_model_folder(path)
+        config = projector_config(description, path)
+        model = cls(**{name: attrgetter(setting)(config) for name, setting in _PARAMETERS.items()}, device=device)
+        model.classes_ = np.asarray(description["classes"])
+        model.n_features_in_ = description["feature_dim"]
         try:
             model.model_ = FeatureModel.from_tensors(
                 tensors["home"],
-                manifold_config=described.manifold,
-                classifier_config=described.classifier,
-                projection=described.projection,
-                normalise=model.normalise,
+                manifold_config=config.manifold,
+                classifier_config=config.classifier,
+                projection=config.projection,
+                normalise=config.normalise_features,
                 class_names=tuple(str(name) for name in model.classes_),
-                seed=model.random_state,
-                manifold_report=described.manifold_report,
+                seed=config.seed,
+                manifold_report=description["measured"]["manifold"],
                 device=resolve_device(device),
-                feature_dim=described.n_features_in,
+                feature_dim=model.n_features_in_,
             )
         except (ConfigError, ModelFileError) as error:
             raise ModelFileError(f"the projector in {path} cannot be rebuilt: {error}") from None

@@ -21,10 +21,10 @@ def test_json_tells_all_that_the_folder_holds(homefold: Homefold, shared_model: 
     assert ended.code == 0
     facts = ended.json
     model = Model.load(shared_model, device="cpu")
-    assert facts["class_names"] == ["across", "upright"]
+    assert facts["classes"] == ["across", "upright"]
     assert facts["source_domains"] == ["day", "dusk"]
-    assert config_from_dict(type(model.config), facts["config"]) == model.config
-    assert facts["reports"]["classifier"]["held_out_accuracy"] == model.reports["classifier"]["held_out_accuracy"]
+    assert config_from_dict(type(model.config), facts["settings"]) == model.config
+    assert facts["measured"]["classifier"]["held_out_accuracy"] == model.reports["classifier"]["held_out_accuracy"]
     assert facts["size_bytes"] == sum(file.stat().st_size for file in shared_model.iterdir())
     assert facts["versions"]["torch"]
 

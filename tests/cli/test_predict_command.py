@@ -274,17 +274,17 @@ def test_no_input_is_replaced_even_when_asked(
     homefold: Homefold, model: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     image = photos / "day" / "across" / "00.png"
-    before, description = image.read_bytes(), (model / "config.json").read_bytes()
+    before, description = image.read_bytes(), (model / "model.json").read_bytes()
     (tmp_path / "link.png").hardlink_to(image)
     monkeypatch.chdir(photos / "day")
     for out in (image, Path("across/00.png"), tmp_path / "link.png"):
         ended = homefold("predict", model, photos, "--out", out, "--overwrite")
         assert (ended.code, ended.error) == (1, f"{out} is one of the images to answer for; choose another --out.")
-    for out in (model / "config.json", model / "answers.csv"):
+    for out in (model / "model.json", model / "answers.csv"):
         ended = homefold("predict", model, photos, "--out", out, "--overwrite")
         assert (ended.code, ended.error) == (1, f"{out} lies in the folder of the model; choose another --out.")
     assert image.read_bytes() == before
-    assert (model / "config.json").read_bytes() == description
+    assert (model / "model.json").read_bytes() == description
     assert not (model / "answers.csv").exists()
 
 

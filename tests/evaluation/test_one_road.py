@@ -37,5 +37,5 @@ def test_a_fit_trains_the_same_bytes_as_a_benchmark_and_finds_them_there(tiny, t
     found = Homefold(config, device="cpu").fit(tiny_digits, holdout="street", work_dir=tiny().out / "stages")
     found.save(tmp_path / "found")
     fitted.save(tmp_path / "fitted")
-    for name in ("features.safetensors", "home.safetensors", "style.safetensors", "config.json"):
+    for name in ("features.safetensors", "home.safetensors", "style.safetensors", "model.json"):
         assert (tmp_path / "found" / name).read_bytes() == (tmp_path / "fitted" / name).read_bytes()

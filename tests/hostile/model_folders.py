@@ -46,8 +46,8 @@ LIBRARY: dict[str, Act] = {
     "projector": lambda scene, model: Call(lambda: ManifoldProjector.load(model, device="cpu").predict([[0.5] * 12])),
 }
 FILES = {
-    "model": ("config.json", "README.md", "features.safetensors", "home.safetensors", "style.safetensors"),
-    "projector": ("config.json", "README.md", "home.safetensors"),
+    "model": ("model.json", "README.md", "features.safetensors", "home.safetensors", "style.safetensors"),
+    "projector": ("model.json", "README.md", "home.safetensors"),
 }
 
 
@@ -73,11 +73,11 @@ def _two_roads(kind: str, i: int) -> tuple[str, str]:
 
 def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """Change the description of a model, and sum it and every file that is there again."""
-    path = folder / "config.json"
+    path = folder / "model.json"
     content = json.loads(path.read_text(encoding="utf-8"))
     content.pop("checksum")
-    for name in content["files"]:
-        content["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    for part in content["digests"]:
+        content["digests"][part] = hashlib.sha256((folder / f"{part}.safetensors").read_bytes()).hexdigest()
     change(content)
     checksum = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     path.write_text(json.dumps({**content, "checksum": checksum}), encoding="utf-8")
@@ -96,7 +96,7 @@ def _files() -> list[Case]:
     found = []
     for kind, files in FILES.items():
         for file in files:
-            harmless = {"last-byte-gone"} if file == "config.json" else FILE_DAMAGE if file == "README.md" else {}
+            harmless = {"last-byte-gone"} if file == "model.json" else FILE_DAMAGE if file == "README.md" else {}
             for i, (name, damage) in enumerate(FILE_DAMAGE.items()):
                 expected = ANSWER if name in harmless else REFUSAL
                 found += [
@@ -129,7 +129,7 @@ SAFETENSORS: dict[str, Callable[[bytes], bytes]] = {
 def _texts() -> list[Case]:
     changed = {name: rewritten(change) for name, change in CHANGED_TEXTS.items()}
     return [
-        _case(kind, f"config.json-{name}", road, _inside("config.json", damage), EITHER if name == "bom" else REFUSAL)
+        _case(kind, f"model.json-{name}", road, _inside("model.json", damage), EITHER if name == "bom" else REFUSAL)
         for kind in FILES
         for i, (name, damage) in enumerate((TEXT_DAMAGE | changed).items())
         for road in _two_roads(kind, i)
@@ -137,7 +137,7 @@ def _texts() -> list[Case]:
 
 
 def _version(text: bytes) -> Callable[[bytes], bytes]:
-    return lambda good: good.replace(b'"format_version": 1', b'"format_version": ' + text, 1)
+    return lambda good: good.replace(b'"format_version": 2', b'"format_version": ' + text, 1)
 
 
 CHANGED_TEXTS: dict[str, Callable[[bytes], bytes]] = {
@@ -147,7 +147,7 @@ CHANGED_TEXTS: dict[str, Callable[[bytes], bytes]] = {
     "digits-inside": _version(b"1" * 5000),
     "nan-inside": _version(b"NaN"),
     "one-letter-changed": lambda good: good.replace(b'"kind"', b'"kine"', 1),
-    "twice-a-key": _version(b'7, "format_version": 1, "kind": "other"'),
+    "twice-a-key": _version(b'7, "format_version": 2, "kind": "other"'),
     "comment": lambda good: b"// a model\n" + good,
     "upper-case": bytes.upper,
 }
@@ -225,29 +225,29 @@ def _listing(folder: Path, listed: Any) -> None:
 
     def change(content: dict[str, Any]) -> None:
         if isinstance(listed, str):
-            kept = {name: value for name, value in content["files"].items() if name != "home.safetensors"}
-            content["files"] = kept | {listed.format(folder.parent): digest}
+            kept = {part: value for part, value in content["digests"].items() if part != "home"}
+            content["digests"] = kept | {listed.format(folder.parent): digest}
         else:
-            content["files"] = listed
+            content["digests"] = listed
 
     edit(folder, change)
 
 
 LISTED_FILES: dict[str, Any] = {
-    "beside": "../outside.safetensors",
-    "absolute": "{}/outside.safetensors",
-    "around": "../here/outside.safetensors",
+    "beside": "../outside",
+    "absolute": "{}/outside",
+    "around": "../here/outside",
     "endless": "/dev/zero",
     "pipe": "pipe",
     "folder-itself": ".",
     "no-name": "",
-    "nul": "a\0b.safetensors",
+    "nul": "a\0b",
     "long-name": "a" * 5000,
-    "absent": "more.safetensors",
-    "surrogate": "\ud800.safetensors",
-    "digest-null": {"home.safetensors": None},
-    "digest-list": {"home.safetensors": ["0"]},
-    "list": ["home.safetensors"],
+    "absent": "more",
+    "surrogate": "\ud800",
+    "digest-null": {"home": None},
+    "digest-list": {"home": ["0"]},
+    "list": ["home"],
     "null": None,
     "number": 5,
     "none-at-all": {},
@@ -261,7 +261,7 @@ def _versions() -> list[Case]:
             kind, f"format_version-{name}", _two_roads(kind, i // 2)[i % 2], _leaf(("format_version",), value), REFUSAL
         )
         for kind in FILES
-        for i, (name, value) in enumerate((odd | {"next": 2, "text-one": "1", "one-and-a-half": 1.5}).items())
+        for i, (name, value) in enumerate((odd | {"next": 3, "text-one": "1", "one-and-a-half": 1.5}).items())
     ]
 
 
@@ -272,7 +272,7 @@ def _leaves() -> list[Case]:
         for i, way in enumerate(ways):
             for j, (name, value) in enumerate(some(ODD_JSON, i, 2 if kind == "model" else 1)):
                 road = _two_roads(kind, i // 2)[(i + j) % 2]
-                setting = SETTINGS.get(dotted(way[1:])) if way[0] == "config" else None
+                setting = SETTINGS.get(dotted(way[1:])) if way[0] == "settings" else None
                 refused = setting is not None and name in ("nan", "text", "object") and road[:4] != "info"
                 expected = right_answer(setting, name) if refused else EITHER
                 found.append(_case(kind, f"{dotted(way)}-{name}", road, _leaf(way, value), expected & EITHER))
@@ -291,22 +291,23 @@ def _below(*start: str | int, keys: str = "") -> list[Way]:
 
 
 SETTINGS = setting_kinds(HomefoldConfig)
-_CONFIG = [("config", *way) for way in leaves(config_to_dict(HomefoldConfig()))]
+_CONFIG = [("settings", *way) for way in leaves(config_to_dict(HomefoldConfig()))]
 _OF_FEATURES = ("manifold", "classifier", "projection")
 DESCRIPTIONS: dict[str, list[Way]] = {
     "model": [
-        ("kind",), ("class_names", 0), ("source_domains", 0), *_below("class_names"), *_below("source_domains"),
-        *_below("versions", keys="torch"), *_below("reports"), *_below("reports", "images", keys="trained_on skipped"),
-        *_below("reports", "features", keys="selected_epoch"), *_below("reports", "style"),
-        *_below("reports", "manifold", keys="reconstruction_cosine components"),
-        *_below("reports", "classifier", keys="held_out_accuracy"),
-        *_below("config", keys="features manifold projection style preprocessing"), *_CONFIG,
+        ("kind",), ("classes", 0), ("source_domains", 0), *_below("classes"), *_below("source_domains"),
+        *_below("versions", keys="torch"), *_below("measured"),
+        *_below("measured", "images", keys="trained_on skipped"),
+        *_below("measured", "features", keys="selected_epoch"), *_below("measured", "style"),
+        *_below("measured", "manifold", keys="reconstruction_cosine components"),
+        *_below("measured", "classifier", keys="held_out_accuracy"),
+        *_below("settings", keys="features manifold projection style preprocessing"), *_CONFIG,
     ],
     "projector": [
-        ("kind",), ("classes",), ("classes", 0), ("n_features_in",), *_below("config", keys=" ".join(_OF_FEATURES)),
-        *_below("manifold_report", keys="reconstruction_cosine components"),
+        ("kind",), ("classes",), ("classes", 0), ("feature_dim",), *_below("settings", keys=" ".join(_OF_FEATURES)),
+        *_below("measured", "manifold", keys="reconstruction_cosine components"), ("settings", "seed"),
         *(way for way in _CONFIG if way[1] in _OF_FEATURES),
-        *_below("parameters", keys=" ".join(ManifoldProjector().get_params())),
+        *_below("settings", keys="normalise_features held_out"),
     ],
 }  # fmt: skip
 
@@ -351,7 +352,7 @@ PLACES: dict[str, tuple[Callable[[Scene], Any], frozenset[str]]] = {
     "bad-bytes": (lambda scene: os.fsdecode(b"m\xff\xfe"), REFUSAL),
     "newline": (lambda scene: "m\nn", REFUSAL),
     "home": (lambda scene: "~", REFUSAL),
-    "config-itself": (lambda scene: scene.model / "config.json", REFUSAL),
+    "config-itself": (lambda scene: scene.model / "model.json", REFUSAL),
     "link": (_link(b"link"), ANSWER),
     "bad-bytes-link": (_link(b"m\xff"), EITHER),
     "newline-link": (_link(b"m\nn"), ANSWER),

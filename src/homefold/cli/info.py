@@ -12,11 +12,9 @@ import tyro
 
 from homefold.cli.output import fact_table, print_json, result_console, show_bytes, show_share
 from homefold.cli.parsing import DebugFlag, JsonFlag, parse
-from homefold.config import config_from_dict, config_to_dict
-from homefold.manifold import ManifoldConfig
+from homefold.config import config_to_dict
 from homefold.model import CUSTOM, Homefold
-from homefold.projection import ProjectionConfig
-from homefold.stages.description import describe_images
+from homefold.stages.description import images_config, projector_config
 from homefold.store.files import plain_json
 from homefold.store.model_card import how_images_are_seen, how_it_was_trained
 from homefold.store.model_folder import read_model_folder
@@ -70,20 +68,18 @@ def describe_model(path: Path) -> dict[str, Any]:
 
 
 def _image_facts(content: dict[str, Any], path: Path) -> dict[str, Any]:
-    config = describe_images(content, path).config
+    config = images_config(content, path)
     # Without a network of the user's own there is nothing to load its tensors into.
     if config.features.backbone != CUSTOM:
         Homefold.load(path, device="cpu")
-    return {**content, "config": plain_json(config_to_dict(config))}
+    return {**content, "settings": plain_json(config_to_dict(config))}
 
 
 def _feature_facts(content: dict[str, Any], path: Path) -> dict[str, Any]:
     from homefold.projector import ManifoldProjector  # scikit-learn takes a second to import
 
     ManifoldProjector.load(path, device="cpu")
-    kinds = {"manifold": ManifoldConfig, "projection": ProjectionConfig}
-    config = {part: config_to_dict(config_from_dict(kind, content["config"][part])) for part, kind in kinds.items()}
-    return {**content, "config": {**content["config"], **plain_json(config)}}
+    return {**content, "settings": plain_json(config_to_dict(projector_config(content, path)))}
 
 
 def size_on_disk(folder: Path) -> int:
@@ -107,11 +103,11 @@ def _lines(facts: dict[str, Any]) -> dict[str, str]:
 
 
 def _image_lines(facts: dict[str, Any]) -> dict[str, str]:
-    config, reports = facts["config"], facts["reports"]
+    config, reports = facts["settings"], facts["measured"]
     preprocessing, features, images = config["preprocessing"], config["features"], reports["images"]
     side = preprocessing["image_size"]
     return {
-        "Classes": _names(facts["class_names"]),
+        "Classes": _names(facts["classes"]),
         "Source domains": ", ".join(facts["source_domains"]),
         "Images": f"{images['trained_on']} trained on, {images['held_out']} held out for selection, "
         f"{len(images['skipped'])} left out as unreadable",
@@ -135,12 +131,12 @@ def _epochs(features: dict[str, Any], selected: int) -> str:
 
 
 def _feature_lines(facts: dict[str, Any]) -> dict[str, str]:
-    config = facts["config"]
+    config = facts["settings"]
     return {
         "Kind": "a projector of features (ManifoldProjector.load reads it)",
         "Classes": _names([str(name) for name in facts["classes"]]),
-        "Input": f"features of {facts['n_features_in']} dimensions",
-        "Manifold": _manifold_line(config["manifold"], facts["manifold_report"]),
+        "Input": f"features of {facts['feature_dim']} dimensions",
+        "Manifold": _manifold_line(config["manifold"], facts["measured"]["manifold"]),
         "Projection": _projection_line(config["projection"]),
     }
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from typing import Any, get_args
 
 from homefold.config.choices import hints_of
 from homefold.errors import ModelFileError
 
-__all__ = ["REMOVED_CHOICES", "REMOVED_SETTINGS", "without_removed_parameters", "without_removed_settings"]
+__all__ = ["REMOVED_CHOICES", "REMOVED_SETTINGS", "without_removed_settings"]
 
 _OF_TRAINING = {
     "features.learn_temperature": False,
@@ -89,23 +89,6 @@ def without_removed_settings(kind: type[Any], values: Any, origin: str, *, withi
         else:
             kept[name] = value
     return kept
-
-
-def without_removed_parameters(parameters: Mapping[str, Any], known: Container[str]) -> dict[str, Any]:
-    """The parameters of a saved `ManifoldProjector` without those that stood for settings it no longer has.
-
-    Whether its answers depend on one, its settings tell: see `without_removed_settings`.
-
-    Args:
-        parameters: as an earlier version wrote them.
-        known: the names that there are now.
-
-    >>> without_removed_parameters({"steps": 50, "race": 3}, known=["steps"])
-    {'steps': 50}
-    """
-    dotted = (name.split(".") for name in REMOVED_SETTINGS)
-    removed = {last for part, last in dotted if part in ("manifold", "classifier", "projection")}
-    return {name: value for name, value in parameters.items() if name in known or name not in removed}
 
 
 def _is_removed_choice(hint: Any, dotted: str, value: Any) -> bool:

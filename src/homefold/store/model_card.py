@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 __all__ = ["how_images_are_seen", "how_it_was_trained", "model_card"]
@@ -31,16 +32,16 @@ def how_it_was_trained(features: dict[str, Any]) -> str:
     return ", ".join(told)
 
 
-def model_card(description: dict[str, Any]) -> str:
+def model_card(description: Mapping[str, Any]) -> str:
     """The card for a model with this description (see `Homefold.save`)."""
-    config, reports = description["config"], description["reports"]
+    config, reports = description["settings"], description["measured"]
     features, manifold = config["features"], config["manifold"]
     skipped = len(reports["images"]["skipped"])
     seen = how_images_are_seen(config)
     lines = [
         "# A homefold model",
         "",
-        f"Tells {len(description['class_names'])} classes apart ({', '.join(description['class_names'])}), also in "
+        f"Tells {len(description['classes'])} classes apart ({', '.join(description['classes'])}), also in "
         "domains it has never seen: each image's feature is brought to the manifold of the source features before it "
         "is classified.",
         "",

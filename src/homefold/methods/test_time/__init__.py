@@ -1,1 +1,1 @@
-"""."""
+"""Methods that act on a trained network when it answers."""
