@@ -34,9 +34,10 @@ hostile: $(STAMP)  ## All inputs that nobody should give, with counts by verdict
 kills: $(STAMP)  ## Kill fit and bench KILLS times and at every file they write, and compare (about 20 minutes)
 	$(BIN)/python scripts/kills --kills $(KILLS)
 
-lint: $(STAMP)  ## Style
+lint: $(STAMP)  ## Style, and that each floor knows only the floors below
 	$(BIN)/ruff check src tests benchmarks examples scripts $(COMMANDS)
 	$(BIN)/ruff format --check src tests benchmarks examples scripts $(COMMANDS)
+	$(BIN)/lint-imports
 
 types: $(STAMP)  ## Types of the package and of the scripts
 	$(BIN)/mypy

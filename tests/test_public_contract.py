@@ -34,8 +34,8 @@ PUBLIC = {
     "homefold.methods": """
         Answers Batch ClassifierNetwork DeepAllMethod HomeMethod ImageSet Learner LearnerMethod LearningTask Method
         MethodInfo ParameterGroup TaskKey TestTimeMethod TrainedLearner TrainedMethod TrainingImages TrainingTask
-        code_key deep_all_config find_method list_methods register_method register_test_time_method reverse_gradient
-        tunable wrapped_by_default""",
+        code_key deep_all_config find_method list_methods method_named register_method register_test_time_method
+        reverse_gradient tunable wrapped_by_default""",
     "homefold.projection": """
         Projection ProjectionConfig chosen_engine cosine_distance elbow_index project projection_preset""",
     "homefold.style": """
