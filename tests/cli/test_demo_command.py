@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from scene import Homefold
 
-import homefold.demo
+import homefold.evaluation.demo
 
 SUMMARY = {
     "table": [{"method": "Deep All", "accuracy": 0.512}, {"method": "full method", "accuracy": 0.6349}],
@@ -27,7 +27,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         seen.append({"out": out, **options})
         return SUMMARY
 
-    monkeypatch.setattr(homefold.demo, "run_demo", pretend)
+    monkeypatch.setattr(homefold.evaluation.demo, "run_demo", pretend)
     return seen
 
 

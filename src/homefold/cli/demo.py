@@ -37,7 +37,7 @@ class DemoOptions:
 def run(arguments: Sequence[str]) -> int:
     """Run the demonstration and print its table."""
     options = parse(DemoOptions, "demo", arguments)
-    from homefold.demo import run_demo  # imports torch, which --help does not need
+    from homefold.evaluation.demo import run_demo  # imports torch, which --help does not need
 
     summary = run_demo(
         options.out, target=options.target, seed=options.seed, device=options.device, reporter=RichReporter()

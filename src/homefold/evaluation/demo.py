@@ -15,8 +15,8 @@ from homefold.data.dataset import DomainDataset
 from homefold.data.dataset_keys import DatasetKeys
 from homefold.data.digits_mini import load_digits_mini
 from homefold.data.splits import selection_split
-from homefold.demo_picture import draw_homecoming
 from homefold.errors import ConfigError
+from homefold.evaluation.demo_picture import draw_homecoming
 from homefold.evaluation.records import RunRecord, append_record
 from homefold.features import extract_features
 from homefold.manifold import ManifoldConfig, fit_manifold

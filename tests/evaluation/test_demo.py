@@ -11,9 +11,9 @@ from PIL import Image
 from homefold import Homefold, preset_config
 from homefold import demo as demo_module
 from homefold.data import load_digits_mini
-from homefold.demo import run_demo
 from homefold.errors import ConfigError
 from homefold.evaluation import read_records
+from homefold.evaluation.demo import run_demo
 
 QUICK = {
     "features__epochs": 5,
