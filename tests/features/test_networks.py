@@ -10,7 +10,9 @@ from torch import nn
 
 from homefold.classifier import Classifier
 from homefold.errors import ConfigError, ModelFileError
-from homefold.features.backbones import DigitsNet, WideResNet, build_backbone, find_weights, list_backbones
+from homefold.features.backbones import build_backbone, find_weights, list_backbones
+from homefold.features.backbones.digits import DigitsNet
+from homefold.features.backbones.wide_resnet import WideResNet
 from homefold.features.network import FeatureNet, build_head
 from homefold.manifold import ManifoldConfig, build_manifold
 

@@ -10,7 +10,8 @@ import torch
 from torch.nn import functional as F
 
 from homefold.errors import ConfigError
-from homefold.features.backbones import DigitsNet, build_backbone
+from homefold.features.backbones import build_backbone
+from homefold.features.backbones.digits import DigitsNet
 from homefold.features.batches import ImageStore
 from homefold.features.network import FeatureNet
 from homefold.features.stage_maps import stage_maps

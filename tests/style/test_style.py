@@ -19,7 +19,8 @@ from homefold.config import HomefoldConfig
 from homefold.data import load_digits_mini
 from homefold.errors import ConfigError
 from homefold.features import FeatureNet, extract_features
-from homefold.features.backbones import DigitsNet, build_backbone
+from homefold.features.backbones import build_backbone
+from homefold.features.backbones.digits import DigitsNet
 from homefold.features.blocks import early_blocks
 from homefold.projection import projection_preset
 from homefold.runtime.progress import SilentReporter

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from inspect import ismethod
 
 import torch
 from torch import nn
 
 from homefold.errors import ConfigError, cut
-from homefold.features.backbones import DigitsNet, WideResNet, output_for_one_image
+from homefold.features.backbones import output_for_one_image
+from homefold.features.chains import NamedPart, named_cuts
 
 __all__ = ["Block", "backbone_blocks", "block_outputs", "early_blocks", "inner_blocks", "last_modules"]
 
@@ -36,7 +38,8 @@ def backbone_blocks(backbone: nn.Module) -> tuple[Block, ...]:
     network `stem` and `group1` to `group3`, AlexNet `features1` to `features3` (each up to a pooling) and
     `classifier`; any other network has its children that learn something, by their own names.
 
-    >>> [block.name for block in backbone_blocks(DigitsNet())]
+    >>> from homefold.features.backbones import build_backbone
+    >>> [block.name for block in backbone_blocks(build_backbone("digits"))]
     ['block1', 'block2', 'block3', 'block4']
     """
     blocks: list[Block] = []
@@ -82,7 +85,8 @@ def early_blocks(backbone: nn.Module, size: tuple[int, int]) -> tuple[str, ...]:
         backbone: any network; left as it was.
         size: height and width of its images.
 
-    >>> early_blocks(DigitsNet(), (32, 32))
+    >>> from homefold.features.backbones import build_backbone
+    >>> early_blocks(build_backbone("digits"), (32, 32))
     ('block1', 'block2')
     """
     names = inner_blocks(backbone_blocks(backbone))
@@ -127,18 +131,11 @@ def _is_fine(shape: Sequence[int], size: tuple[int, int]) -> bool:
     return proportional and _COARSEST * min(shape) >= min(size)
 
 
-def _named_parts(backbone: nn.Module) -> list[tuple[str, Sequence[nn.Module]]]:
-    if isinstance(backbone, DigitsNet):
-        return _cut_after(backbone, nn.ReLU, "block")
-    if isinstance(backbone, WideResNet):
-        blocks = list(backbone.blocks)
-        size = len(blocks) // 3
-        return [
-            ("stem", [backbone.stem]),
-            ("group1", blocks[:size]),
-            ("group2", blocks[size : 2 * size]),
-            ("group3", [*blocks[2 * size :], backbone.norm]),
-        ]
+def _named_parts(backbone: nn.Module) -> list[NamedPart]:
+    own = getattr(backbone, "named_parts", None)
+    if ismethod(own):
+        parts: list[NamedPart] = own()
+        return parts
     children = dict(backbone.named_children())
     if "layer1" in children:
         names = list(children)
@@ -147,15 +144,5 @@ def _named_parts(backbone: nn.Module) -> list[tuple[str, Sequence[nn.Module]]]:
     features = children.get("features")
     if isinstance(features, nn.Sequential) and any(isinstance(layer, nn.MaxPool2d) for layer in features):
         rest = [name for name in children if name != "features"]
-        return [*_cut_after(features, nn.MaxPool2d, "features"), *((name, [children[name]]) for name in rest)]
+        return [*named_cuts(features, nn.MaxPool2d, "features"), *((name, [children[name]]) for name in rest)]
     return [(name, [child]) for name, child in children.items()]
-
-
-def _cut_after(layers: Iterable[nn.Module], kind: type[nn.Module], name: str) -> list[tuple[str, Sequence[nn.Module]]]:
-    """Runs of layers that end with one of `kind`, numbered from 1; what comes after the last of them is the last."""
-    parts: list[list[nn.Module]] = [[]]
-    for layer in layers:
-        parts[-1].append(layer)
-        if isinstance(layer, kind):
-            parts.append([])
-    return [(f"{name}{number}", part) for number, part in enumerate(parts, start=1) if part]

@@ -1,9 +1,9 @@
-"""Backbones by name: torchvision's, timm's, and the two small networks of the paper."""
+"""Building a backbone by its name, with the weights it starts from; each lies in a file of this folder."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -11,12 +11,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
+from homefold.config.backbones import BACKBONES
 from homefold.errors import ConfigError, ModelFileError, shown
-from homefold.features.residual import RESIDUAL_NETWORKS, build_resnet
 
 __all__ = [
-    "DigitsNet",
-    "WideResNet",
     "build_backbone",
     "find_weights",
     "list_backbones",
@@ -27,107 +25,13 @@ __all__ = [
 _LARGE_PX = 512
 
 
-class DigitsNet(nn.Sequential):
-    """The small network for 32×32 digits: four blocks of 3×3 convolution, ReLU and 2×2 max-pooling, then flatten.
-
-    At 32×32 and width 64 its output has 256 values, none of them negative: under L_A it needs a head, since
-    features of one sign cannot be pushed apart.
-
-    Args:
-        width: channels of every block.
-        batch_norm: normalise after each convolution (not in the paper; trains faster from scratch).
-    """
-
-    def __init__(self, width: int = 64, *, batch_norm: bool = False) -> None:
-        layers: list[nn.Module] = []
-        channels = 3
-        for _ in range(4):
-            # Pooling first gives the same values as ReLU first and leaves a quarter of the pixels to work on.
-            layers += [nn.Conv2d(channels, width, 3, padding=1, bias=not batch_norm), nn.MaxPool2d(2)]
-            if batch_norm:
-                layers.append(nn.BatchNorm2d(width))
-            layers.append(nn.ReLU())
-            channels = width
-        super().__init__(*layers, nn.Flatten())
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-
-
-class _WideBlock(nn.Module):
-    """Pre-activation residual block: BN-ReLU-conv twice, with a 1×1 shortcut where the shape changes."""
-
-    def __init__(self, channels_in: int, channels_out: int, stride: int) -> None:
-        super().__init__()
-        self.norm1 = nn.BatchNorm2d(channels_in)
-        self.conv1 = nn.Conv2d(channels_in, channels_out, 3, stride, 1, bias=False)
-        self.norm2 = nn.BatchNorm2d(channels_out)
-        self.conv2 = nn.Conv2d(channels_out, channels_out, 3, 1, 1, bias=False)
-        same = channels_in == channels_out and stride == 1
-        self.shortcut = None if same else nn.Conv2d(channels_in, channels_out, 1, stride, bias=False)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        active = torch.relu(self.norm1(x))
-        residual = x if self.shortcut is None else self.shortcut(active)
-        return residual + self.conv2(torch.relu(self.norm2(self.conv1(active))))
-
-
-class WideResNet(nn.Module):
-    """WRN-depth-width for 32×32 images, without its last layer; depth 16 and width 4 give 256 features.
-
-    Args:
-        depth: 6n + 4 for n blocks a group.
-        width: multiplies the 16, 32 and 64 channels of the three groups.
-    """
-
-    def __init__(self, depth: int = 16, width: int = 4) -> None:
-        super().__init__()
-        if (depth - 4) % 6:
-            raise ConfigError(f"a wide residual network has depth 6n + 4; got {depth}.")
-        self.stem = nn.Conv2d(3, 16, 3, padding=1, bias=False)
-        blocks: list[nn.Module] = []
-        channels = 16
-        for group, base in enumerate((16, 32, 64)):
-            for index in range((depth - 4) // 6):
-                blocks.append(_WideBlock(channels, base * width, 2 if group and not index else 1))
-                channels = base * width
-        self.blocks = nn.Sequential(*blocks)
-        self.norm = nn.BatchNorm2d(channels)
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.relu(self.norm(self.blocks(self.stem(x)))).mean(dim=(2, 3))
-
-
-def _torchvision_backbone(name: str) -> nn.Module:
-    if name in RESIDUAL_NETWORKS:
-        return build_resnet(name)
-    import torchvision
-
-    model: nn.Module = getattr(torchvision.models, name)(weights=None)
-    model.classifier = model.classifier[:-1]  # type: ignore[index]
-    return model
-
-
-_TORCHVISION = (*RESIDUAL_NETWORKS, "alexnet")
-_OWN: dict[str, Callable[[], nn.Module]] = {
-    "digits": DigitsNet,
-    "digits-bn": lambda: DigitsNet(batch_norm=True),
-    "wrn-16-4": WideResNet,
-}
-
-
 def list_backbones() -> list[str]:
     """Every name that `build_backbone` knows, beside `timm:<name>`.
 
     >>> "resnet18" in list_backbones() and "wrn-16-4" in list_backbones()
     True
     """
-    return [*_TORCHVISION, *_OWN]
+    return list(BACKBONES)
 
 
 def build_backbone(name: str, weights: str = "none") -> nn.Module:
@@ -141,20 +45,12 @@ def build_backbone(name: str, weights: str = "none") -> nn.Module:
     """
     if name.startswith("timm:"):
         return _timm_backbone(name.removeprefix("timm:"), weights)
-    if name in _OWN:
-        model = _OWN[name]()
-        if weights in ("none", "auto"):
-            return model
-        if weights == "torchvision":
-            raise ConfigError(f"torchvision has no weights for {name!r}; choose weights none or a file.")
-    elif name in _TORCHVISION:
-        model = _torchvision_backbone(name)
-        if weights == "none":
-            return model
-    else:
-        raise ConfigError(
-            f"there is no backbone {shown(name)}; choose one of {', '.join(list_backbones())}, or timm:<name>."
-        )
+    backbone = BACKBONES[name]
+    model: nn.Module = backbone.build()
+    if weights == "none" or (weights == "auto" and not backbone.pretrained):
+        return model
+    if weights == "torchvision" and not backbone.pretrained:
+        raise ConfigError(f"torchvision has no weights for {name!r}; choose weights none or a file.")
     path = find_weights(name, weights)
     _load_weights(model, _torchvision_state(name) if path is None else _read_weights(path), name, str(path or weights))
     return model

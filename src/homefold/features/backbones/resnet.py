@@ -8,7 +8,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-__all__ = ["RESIDUAL_NETWORKS", "ResNet", "build_resnet"]
+from homefold.config.backbones import backbone_named
+
+__all__ = ["ResNet"]
 
 _PUBLISHED_CLASSES = 1000
 
@@ -118,14 +120,21 @@ def _layer(
     return nn.Sequential(first, *(block(wide, width, 1, None) for _ in range(blocks - 1)))
 
 
-RESIDUAL_NETWORKS: dict[str, tuple[type[_BasicBlock | _Bottleneck], tuple[int, int, int, int]]] = {
-    "resnet18": (_BasicBlock, (2, 2, 2, 2)),
-    "resnet34": (_BasicBlock, (3, 4, 6, 3)),
-    "resnet50": (_Bottleneck, (3, 4, 6, 3)),
-    "resnet101": (_Bottleneck, (3, 4, 23, 3)),
-}
+@backbone_named("resnet18", pretrained=True)
+def _resnet18() -> ResNet:
+    return ResNet(_BasicBlock, (2, 2, 2, 2))
 
 
-def build_resnet(name: str) -> ResNet:
-    """The network that torchvision calls `name`, with random weights and without its last layer."""
-    return ResNet(*RESIDUAL_NETWORKS[name])
+@backbone_named("resnet34", pretrained=True)
+def _resnet34() -> ResNet:
+    return ResNet(_BasicBlock, (3, 4, 6, 3))
+
+
+@backbone_named("resnet50", pretrained=True)
+def _resnet50() -> ResNet:
+    return ResNet(_Bottleneck, (3, 4, 6, 3))
+
+
+@backbone_named("resnet101", pretrained=True)
+def _resnet101() -> ResNet:
+    return ResNet(_Bottleneck, (3, 4, 23, 3))
