@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from homefold.config.augmentation import AugmentationConfig, augmentation_preset
+from homefold.config.backbones import BACKBONES
 from homefold.config.features import FeatureConfig
 from homefold.config.manifold import paper_manifold_config
 from homefold.config.preprocessing import PreprocessingConfig
@@ -91,8 +92,6 @@ _PRESETS = {
     "small-thorough": _small_thorough,
     "paper": _paper,
 }
-_OWN_RATES = {("default", "alexnet"): 0.003, ("thorough", "alexnet"): 0.003}
-"""By preset and backbone: AlexNet has no batch norm, and diverges at 0.03 already."""
 
 
 def list_presets() -> list[str]:
@@ -120,9 +119,9 @@ def preset_config(name: str = "default", **settings: Any) -> HomefoldConfig:
     """
     if name not in _PRESETS:
         raise ConfigError(f"there is no preset {name!r}; choose one of {', '.join(_PRESETS)}.")
-    own_rate = _OWN_RATES.get((name, settings.get("features__backbone", "")))
-    if own_rate is not None:
-        settings = {"features__learning_rate": own_rate, **settings}
+    backbone = settings.get("features__backbone")
+    if backbone in BACKBONES and name in BACKBONES[backbone].rates:
+        settings = {"features__learning_rate": BACKBONES[backbone].rates[name], **settings}
     return replace_settings(_PRESETS[name](), {key.replace("__", "."): value for key, value in settings.items()})
 
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from homefold.config import HomefoldConfig, preset_config, replace_settings
+from homefold.config.backbones import BACKBONES
 from homefold.errors import ConfigError
-from homefold.manifold import paper_manifold_config
 from homefold.projection import projection_preset
 
-__all__ = ["SMALL_BACKBONES", "BenchPreset", "bench_config", "list_bench_presets"]
+__all__ = ["BenchPreset", "bench_config", "list_bench_presets"]
 
 BenchPreset = Literal["paper", "default", "thorough", "quick"]
-
-SMALL_BACKBONES = ("digits", "digits-bn", "wrn-16-4")
-"""Networks for 32 px images, trained from scratch."""
 
 _QUICK_SEARCH_STEPS = 150
 
@@ -50,45 +47,24 @@ def bench_config(preset: str, backbone: str, *, weights: str = "", elbow_search:
 def _paper(backbone: str) -> HomefoldConfig:
     """Section 2 of the method's description: numbers that the text gives, backbone by backbone."""
     config = preset_config("paper", features__backbone=backbone)
-    settings: dict[str, Any] = {}
-    if backbone == "alexnet":
-        config = replace(config, manifold=paper_manifold_config(feature_dim=1024))
-        settings = {"features.epochs": 250, "features.feature_dim": 1024, "classifier.epochs": 30}
-    elif backbone in ("digits", "digits-bn"):
-        settings = {
-            "preprocessing.image_size": 32,
-            "features.weights": "none",
-            "features.head": "none",
-            "features.feature_dim": 0,
-            "features.learning_rate": 0.05,
-            "features.epochs": 100,
-            "manifold.epochs": 150,
-            "classifier.epochs": 15,
-        }
-    elif backbone == "wrn-16-4":
-        settings = {
-            "preprocessing.image_size": 32,
-            "features.weights": "none",
-            "features.learning_rate": 0.1,
-            "features.weight_decay": 5e-4,
-            "features.schedule": "step",
-            "features.milestones": (0.25, 0.5, 0.75),
-            "features.decay": 0.2,
-        }
-    return replace_settings(config, settings)
+    return replace_settings(config, BACKBONES[backbone].paper) if backbone in BACKBONES else config
+
+
+def _is_small(backbone: str) -> bool:
+    return backbone in BACKBONES and not BACKBONES[backbone].pretrained
 
 
 def _default(backbone: str) -> HomefoldConfig:
-    return preset_config("small" if backbone in SMALL_BACKBONES else "default", features__backbone=backbone)
+    return preset_config("small" if _is_small(backbone) else "default", features__backbone=backbone)
 
 
 def _thorough(backbone: str) -> HomefoldConfig:
-    name = "small-thorough" if backbone in SMALL_BACKBONES else "thorough"
+    name = "small-thorough" if _is_small(backbone) else "thorough"
     return preset_config(name, features__backbone=backbone)
 
 
 def _quick(backbone: str) -> HomefoldConfig:
     config = _default(backbone)
-    if backbone in SMALL_BACKBONES:
+    if _is_small(backbone):
         return replace_settings(config, {"features.epochs": 8, "features.feature_dim": 64, "manifold.epochs": 60})
     return replace_settings(config, {"features.epochs": 3, "manifold.epochs": 40})

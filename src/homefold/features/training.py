@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from homefold.config.backbones import BACKBONES
 from homefold.config.features import FeatureConfig
 from homefold.data.dataset import DomainDataset
 from homefold.errors import ConfigError, FeatureCollapseError, TrainingDivergedError
 from homefold.features.averaging import FinishedRuns
-from homefold.features.backbones import list_backbones
 from homefold.features.batches import FeatureStore
 from homefold.features.collapse import FeatureSpread
 from homefold.features.extraction import extract_features
@@ -161,7 +161,7 @@ def _frozen_store(
     if kept is not None:
         return FeatureStore(kept.to(device))
     reporter = reporter or SilentReporter()
-    if config.weights == "none" and config.backbone in list_backbones():
+    if config.weights == "none" and config.backbone in BACKBONES:
         reporter.message(
             "The frozen backbone has random weights, since features.weights is none: the head has little to learn from."
         )

@@ -13,10 +13,11 @@ import torch
 from torch import nn
 
 from homefold.config import HomefoldConfig
+from homefold.config.backbones import BACKBONES
 from homefold.config.views import WHOLE, View
 from homefold.features import FeatureConfig, FeatureNet, TrainedFeatures, train_features
 from homefold.features.averaging import interpolate_back
-from homefold.features.backbones import build_backbone, find_weights, list_backbones
+from homefold.features.backbones import build_backbone, find_weights
 from homefold.features.style_variation import require_style_layers
 from homefold.stages.encoder import Encoder, build_net, frozen
 from homefold.stages.task import ImageSet, TaskKey, TrainingTask
@@ -37,7 +38,6 @@ _FINE_TUNING_EPOCHS = 20
 _FINE_TUNING_RATE = 0.1
 _NOT_DECISIVE = ("checkpoint_seconds", "compile", "cuda_graph")
 _AFTER_TRAINING = ("keep_pretrained",)
-_FROM_SCRATCH = ("digits", "digits-bn", "wrn-16-4")
 
 
 @cache
@@ -51,8 +51,9 @@ def _file_digest(path: Path, size: int, modified_ns: int) -> str:
 
 def _weights_identity(config: FeatureConfig) -> str:
     """What the network starts from: the content of a file rather than its name."""
-    own = config.backbone in _FROM_SCRATCH and config.weights == "auto"
-    if own or config.weights in ("none", "timm") or config.backbone not in list_backbones():
+    known = config.backbone in BACKBONES
+    own = known and not BACKBONES[config.backbone].pretrained and config.weights == "auto"
+    if own or config.weights in ("none", "timm") or not known:
         return "none" if own else config.weights
     path = find_weights(config.backbone, config.weights)
     if path is None:
