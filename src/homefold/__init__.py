@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from homefold.model import Homefold
     from homefold.projection import ProjectionConfig, projection_preset
     from homefold.projector import ManifoldProjector
+    from homefold.runtime.plugins import load_plugin
     from homefold.stages.predictions import Prediction, Predictions
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "ProjectionConfig",
     "__version__",
     "list_presets",
+    "load_plugin",
     "pairwise_metric_loss",
     "preset_config",
     "projection_preset",
@@ -45,6 +47,7 @@ _HOME = {
     "Predictions": "homefold.stages.predictions",
     "ProjectionConfig": "homefold.projection",
     "list_presets": "homefold.config",
+    "load_plugin": "homefold.runtime.plugins",
     "pairwise_metric_loss": "homefold.features.loss",
     "preset_config": "homefold.config",
     "projection_preset": "homefold.projection",

@@ -34,6 +34,7 @@ from homefold.stages.description import images_config
 from homefold.stages.encoder import NetEncoder, build_net, frozen
 from homefold.stages.feature_model import FeatureModel
 from homefold.stages.features import features_ids
+from homefold.stages.own_code import require_backbone, require_manifold
 from homefold.stages.predictions import Predictions, rows_named
 from homefold.stages.task import ImageSet, TaskKey, TrainingTask
 from homefold.stages.train import train_stages
@@ -383,6 +384,9 @@ class Homefold:
         config = images_config(description, path)
         if config.features.backbone == CUSTOM and backbone is None:
             raise ConfigError(f"the model in {path} was fitted with a network of your own; pass it as backbone=.")
+        if backbone is None:
+            require_backbone(config, path)
+        require_manifold(config.manifold, path)
         model = cls(config, backbone=backbone, device=device, verbose=verbose, reporter=reporter)
         try:
             model._restore(tensors, description)

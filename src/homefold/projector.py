@@ -17,12 +17,13 @@ from homefold.config import config_to_dict
 from homefold.data.arrays import without_torch
 from homefold.data.splits import holdout_split
 from homefold.errors import ConfigError, DataError, ModelFileError
-from homefold.manifold import ManifoldConfig, ManifoldKind
+from homefold.manifold import ManifoldConfig
 from homefold.projection import Projection, ProjectionConfig
 from homefold.runtime.device import resolve_device
 from homefold.runtime.provenance import versions
 from homefold.stages.description import ProjectorConfig, projector_config
 from homefold.stages.feature_model import FeatureModel, fit_feature_model
+from homefold.stages.own_code import require_manifold
 from homefold.stages.predictions import Predictions
 from homefold.store.files import plain_json
 from homefold.store.model_folder import FeaturesDescription, read_model_folder, write_model_folder
@@ -63,7 +64,7 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
     learns, `predict` gives labels, `transform` gives the projected features.
 
     Args:
-        manifold: `vae`, `conv-vae`, `gan` or `nearest`.
+        manifold: `vae`, `conv-vae`, `gan`, `nearest`, or one that a plugin registers.
         latent_dim: dimensions of the latent u.
         hidden: widths of the decoder's hidden layers.
         kl_weight: weight of the VAE's KL term.
@@ -95,7 +96,7 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        manifold: ManifoldKind = "vae",
+        manifold: str = "vae",
         latent_dim: int = 32,
         hidden: tuple[int, ...] = (128, 128),
         kl_weight: float = 1e-3,
@@ -244,6 +245,7 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
         """Read what `save` wrote; nothing from the folder is executed."""
         tensors, description = read_model_folder(path)
         config = projector_config(description, path)
+        require_manifold(config.manifold, path)
         model = cls(**{name: attrgetter(setting)(config) for name, setting in _PARAMETERS.items()}, device=device)
         model.classes_ = np.asarray(description["classes"])
         model.n_features_in_ = description["feature_dim"]

@@ -6,7 +6,7 @@ from homefold.config.augmentation import AUGMENTATION_PRESETS, AugmentationConfi
 from homefold.config.classifier import ClassifierConfig
 from homefold.config.features import FeatureConfig
 from homefold.config.grammar import change_settings, parse_setting, parse_settings, with_settings
-from homefold.config.manifold import ManifoldConfig, ManifoldKind, paper_manifold_config
+from homefold.config.manifold import ManifoldConfig, paper_manifold_config
 from homefold.config.plain import config_from_dict, config_to_dict, saved_config
 from homefold.config.preprocessing import PreprocessingConfig
 from homefold.config.presets import list_presets, make_room, preset_config, replace_settings
@@ -21,7 +21,6 @@ __all__ = [
     "FeatureConfig",
     "HomefoldConfig",
     "ManifoldConfig",
-    "ManifoldKind",
     "PreprocessingConfig",
     "ProjectionConfig",
     "StyleConfig",

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from homefold.config.choices import require_types
+from homefold.config.manifolds import MANIFOLDS
 from homefold.errors import ConfigError, shown
 
-__all__ = ["ManifoldConfig", "ManifoldKind", "paper_manifold_config"]
-
-ManifoldKind = Literal["vae", "conv-vae", "gan", "nearest"]
+__all__ = ["ManifoldConfig", "paper_manifold_config"]
 
 _MOST_LAYERS = 100
-
-_DEFAULT_EPOCHS = {"vae": 100, "conv-vae": 100, "gan": 150, "nearest": 0}
-_DEFAULT_LEARNING_RATE = {"vae": 4e-3, "conv-vae": 1e-2, "gan": 1e-3, "nearest": 1e-3}
 
 
 @dataclass(frozen=True)
 class ManifoldConfig:
     """How the manifold of the source features is modelled and trained."""
 
-    kind: ManifoldKind = "vae"
-    """An MLP VAE, the paper's small convolutional VAE, a GAN, or the nearest source feature (1-NN)."""
+    kind: str = "vae"
+    """vae (an MLP), conv-vae (the paper's small convolutional one), gan, nearest (the nearest source feature, 1-NN), or
+    one that a plugin registers."""
     latent_dim: int = 32
     """Dimensions of the latent u (1-NN ignores it: its latent is an index)."""
     hidden: tuple[int, ...] = (128, 128)
@@ -50,9 +47,6 @@ class ManifoldConfig:
     """At most so many decoded source points are kept to start a projection from (1-NN keeps all features)."""
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(ManifoldKind):
-            choices = ", ".join(get_args(ManifoldKind))
-            raise ConfigError(f"there is no manifold {shown(self.kind)}; choose one of {choices}.")
         require_types(self)
         if self.kind == "gan" and self.optimizer != "adamw":
             raise ConfigError("a GAN does not train with sgd; set optimizer to adamw.")
@@ -76,15 +70,15 @@ class ManifoldConfig:
     @property
     def resolved_epochs(self) -> int:
         """`epochs`, or the default of the kind."""
-        return _DEFAULT_EPOCHS[self.kind] if self.epochs is None else self.epochs
+        return MANIFOLDS[self.kind].epochs if self.epochs is None else self.epochs
 
     @property
     def resolved_learning_rate(self) -> float:
         """`learning_rate`, or the default of the kind."""
-        return _DEFAULT_LEARNING_RATE[self.kind] if self.learning_rate is None else self.learning_rate
+        return MANIFOLDS[self.kind].learning_rate if self.learning_rate is None else self.learning_rate
 
 
-def paper_manifold_config(kind: ManifoldKind = "conv-vae", feature_dim: int = 256) -> ManifoldConfig:
+def paper_manifold_config(kind: str = "conv-vae", feature_dim: int = 256) -> ManifoldConfig:
     """The settings that the paper prints for its VAE (any network) or its GAN (VLCS).
 
     Args:

@@ -119,8 +119,8 @@ def preset_config(name: str = "default", **settings: Any) -> HomefoldConfig:
     """
     if name not in _PRESETS:
         raise ConfigError(f"there is no preset {name!r}; choose one of {', '.join(_PRESETS)}.")
-    backbone = settings.get("features__backbone")
-    if backbone in BACKBONES and name in BACKBONES[backbone].rates:
+    backbone = str(settings.get("features__backbone", ""))
+    if backbone and backbone in BACKBONES and name in BACKBONES[backbone].rates:
         settings = {"features__learning_rate": BACKBONES[backbone].rates[name], **settings}
     return replace_settings(_PRESETS[name](), {key.replace("__", "."): value for key, value in settings.items()})
 

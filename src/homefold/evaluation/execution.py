@@ -22,7 +22,7 @@ from homefold.evaluation.protocols import source_dataset
 from homefold.evaluation.records import RunRecord, require_recordable
 from homefold.evaluation.selection import Candidate, Choice, choose
 from homefold.fit_flags import as_settings
-from homefold.methods import Answers, ImageSet, TrainedMethod, TrainingTask, code_key
+from homefold.methods import Answers, ImageSet, TrainedMethod, TrainingTask
 from homefold.runtime.device import resolve_device
 from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.runtime.provenance import code_commit, hardware, versions
@@ -212,7 +212,7 @@ def _common_facts(planner: Planner, run: Run) -> dict[str, Any]:
     }
     if planner.options.images_per_class:
         facts["images_per_class"] = planner.options.images_per_class
-    if code := code_key(run.method):
+    if code := run.code:
         facts["code"] = code
     return facts
 

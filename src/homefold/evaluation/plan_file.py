@@ -27,8 +27,6 @@ def plan_path(out: Path | str) -> Path:
 
 def planned_run(planner: Planner, run: Run) -> dict[str, Any]:
     """What is known of a run before it is done, under the names that its record will have."""
-    from homefold.methods import code_key  # imports torch, which reading a plan does not need
-
     options = planner.options
     values: dict[str, Any] = {
         "run": run.id,
@@ -45,7 +43,7 @@ def planned_run(planner: Planner, run: Run) -> dict[str, Any]:
         "command": options.command,
         "facts": {"split": run.split.name, **run.split.facts, **run.target.facts, **run.variation.facts},
     }
-    if code := code_key(run.method):
+    if code := run.code:
         values["facts"]["code"] = code
     plain: dict[str, Any] = plain_json(values)
     return plain

@@ -24,8 +24,10 @@ from homefold.evaluation.selection import Candidate, candidates_for, select_epoc
 from homefold.evaluation.suites import Suite, Variation, find_suite
 from homefold.features import build_backbone
 from homefold.methods import Method, TaskKey, code_key, find_method
+from homefold.runtime.code import joined_keys
 from homefold.runtime.plugins import load_plugin
 from homefold.runtime.progress import ProgressReporter
+from homefold.stages.own_code import config_code
 from homefold.store.identity import digest
 from homefold.store.stage_store import StageId, StageStore
 
@@ -79,11 +81,20 @@ class Run:
     config: HomefoldConfig
 
     @property
+    def code(self) -> str:
+        """Stands for all code of plugins that it runs; empty where it is this package's own."""
+        return _code(self.method, self.candidates)
+
+    @property
     def title(self) -> str:
         """For people."""
         parts = [self.target.name, self.method_name, self.variation.name, self.backbone, f"seed {self.seed}"]
         where = "" if self.split.name == self.target.name else f" ({self.split.name})"
         return " · ".join(part for part in parts if part) + where
+
+
+def _code(method: Method, candidates: Sequence[Candidate]) -> str:
+    return joined_keys([code_key(method), *(config_code(candidate.config) for candidate in candidates)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,7 +330,7 @@ class Planner:
             "preset": self.options.preset,
             "configs": [[candidate.settings, config_to_dict(candidate.config)] for candidate in candidates],
         }
-        if code := code_key(method):
+        if code := _code(method, candidates):
             identity["code"] = code
         return Run(
             digest(identity), name, method, variation, candidates, backbone, config.seed, split, target, configured

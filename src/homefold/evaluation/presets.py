@@ -47,7 +47,7 @@ def bench_config(preset: str, backbone: str, *, weights: str = "", elbow_search:
 def _paper(backbone: str) -> HomefoldConfig:
     """Section 2 of the method's description: numbers that the text gives, backbone by backbone."""
     config = preset_config("paper", features__backbone=backbone)
-    return replace_settings(config, BACKBONES[backbone].paper) if backbone in BACKBONES else config
+    return replace_settings(config, dict(BACKBONES[backbone].paper)) if backbone in BACKBONES else config
 
 
 def _is_small(backbone: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from homefold.config.manifold import ManifoldConfig, ManifoldKind, paper_manifold_config
+from homefold.config.manifold import ManifoldConfig, paper_manifold_config
 from homefold.manifold.base import Manifold, ManifoldReport
 from homefold.manifold.gan import GAN
 from homefold.manifold.nearest import NearestNeighbour, nearest_index
@@ -14,7 +14,6 @@ __all__ = [
     "VAE",
     "Manifold",
     "ManifoldConfig",
-    "ManifoldKind",
     "ManifoldReport",
     "NearestNeighbour",
     "build_manifold",

@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from homefold.config.manifold import ManifoldConfig
+from homefold.config.manifolds import manifold_named
 from homefold.errors import TrainingDivergedError
 from homefold.manifold.base import (
     Manifold,
@@ -113,11 +114,13 @@ def build_gan(config: ManifoldConfig, feature_dim: int, bank_size: int = 0) -> G
     return GAN(feature_dim, config.latent_dim, mlp(config.latent_dim, *config.hidden, feature_dim), bank_size)
 
 
+@manifold_named("gan", build=build_gan, epochs=150, learning_rate=1e-3)
 def fit_gan(
     config: ManifoldConfig,
     train: torch.Tensor,
     held_out: torch.Tensor,
     *,
+    labels: torch.Tensor | None = None,
     seed: int,
     device: torch.device | str = "cpu",
     reporter: ProgressReporter | None = None,
@@ -130,6 +133,7 @@ def fit_gan(
         config: kind `"gan"`, and how to train it.
         train: (n, d) features.
         held_out: (m, d) features of the same source domains.
+        labels: of no use to it.
         seed: initialisation, order and latents follow from it.
         device: where to train; the result stays there.
         reporter: is told of each epoch.

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch.nn import functional as F
 
+from homefold.config.manifold import ManifoldConfig
+from homefold.config.manifolds import manifold_named
 from homefold.errors import DataError, ModelFileError
 from homefold.manifold.base import (
     Manifold,
@@ -91,16 +95,24 @@ class NearestNeighbour(Manifold):
         return self.bank_features[rows.to(self.bank_features.device)]
 
 
+def _build(config: ManifoldConfig, feature_dim: int, bank_size: int) -> NearestNeighbour:
+    return NearestNeighbour(feature_dim, bank_size)
+
+
+@manifold_named("nearest", build=_build, has_settings=False)
 def fit_nearest(
+    config: ManifoldConfig,
     train: torch.Tensor,
     held_out: torch.Tensor,
     *,
     labels: torch.Tensor | None = None,
     device: torch.device | str = "cpu",
+    **_: Any,
 ) -> NearestNeighbour:
     """Keep the source features, and their labels where given.
 
     Args:
+        config: kind `"nearest"`.
         train: (n, d) features, all of which become the bank.
         held_out: (m, d) features to report on.
         labels: (n,) integer labels of `train`.

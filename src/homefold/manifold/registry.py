@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 
-from homefold.config.manifold import ManifoldConfig, ManifoldKind
+from homefold.config.manifold import ManifoldConfig
+from homefold.config.manifolds import MANIFOLDS
 from homefold.manifold.base import Manifold
-from homefold.manifold.gan import build_gan, fit_gan
-from homefold.manifold.nearest import NearestNeighbour, fit_nearest
-from homefold.manifold.vae import build_vae, fit_vae
 from homefold.runtime.progress import ProgressReporter
 
 __all__ = ["build_manifold", "fit_manifold", "list_manifolds"]
@@ -21,9 +19,9 @@ def list_manifolds() -> tuple[str, ...]:
     """The kinds of manifold that exist.
 
     >>> list_manifolds()
-    ('vae', 'conv-vae', 'gan', 'nearest')
+    ('conv-vae', 'gan', 'nearest', 'vae')
     """
-    return get_args(ManifoldKind)
+    return tuple(MANIFOLDS)
 
 
 def build_manifold(config: ManifoldConfig, feature_dim: int, bank_size: int = 0) -> Manifold:
@@ -34,14 +32,7 @@ def build_manifold(config: ManifoldConfig, feature_dim: int, bank_size: int = 0)
         feature_dim: dimensions of a feature.
         bank_size: rows of the empty bank; `load_state_dict` replaces it by the state's.
     """
-    manifold: Manifold
-    match config.kind:
-        case "vae" | "conv-vae":
-            manifold = build_vae(config, feature_dim, bank_size)
-        case "gan":
-            manifold = build_gan(config, feature_dim, bank_size)
-        case "nearest":
-            manifold = NearestNeighbour(feature_dim, bank_size)
+    manifold: Manifold = MANIFOLDS[config.kind].build(config, feature_dim, bank_size)
     manifold.freeze()
     return manifold
 
@@ -74,14 +65,15 @@ def fit_manifold(
     Returns:
         The manifold, frozen, with its `report`; `require_usable` says whether it may be used.
     """
-    match config.kind:
-        case "vae" | "conv-vae":
-            return fit_vae(
-                config, train, held_out, seed=seed, device=device, reporter=reporter, initial=initial, keep=keep
-            )
-        case "gan":
-            return fit_gan(
-                config, train, held_out, seed=seed, device=device, reporter=reporter, initial=initial, keep=keep
-            )
-        case "nearest":
-            return fit_nearest(train, held_out, labels=labels, device=device)
+    fitted: Manifold = MANIFOLDS[config.kind].fit(
+        config,
+        train,
+        held_out,
+        labels=labels,
+        seed=seed,
+        device=device,
+        reporter=reporter,
+        initial=initial,
+        keep=keep,
+    )
+    return fitted

@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from homefold.config.manifold import ManifoldConfig
+from homefold.config.manifolds import manifold_named
 from homefold.errors import ConfigError, TrainingDivergedError
 from homefold.manifold.base import (
     SLOPE,
@@ -161,11 +162,14 @@ def build_vae(config: ManifoldConfig, feature_dim: int, bank_size: int = 0) -> V
     return VAE(feature_dim, config.latent_dim, encoder, decoder, bank_size)
 
 
+@manifold_named("vae", build=build_vae, epochs=100, learning_rate=4e-3)
+@manifold_named("conv-vae", build=build_vae, epochs=100, learning_rate=1e-2)
 def fit_vae(
     config: ManifoldConfig,
     train: torch.Tensor,
     held_out: torch.Tensor,
     *,
+    labels: torch.Tensor | None = None,
     seed: int,
     device: torch.device | str = "cpu",
     reporter: ProgressReporter | None = None,
@@ -178,6 +182,7 @@ def fit_vae(
         config: kind `"vae"` or `"conv-vae"`, and how to train it.
         train: (n, d) features.
         held_out: (m, d) features of the same source domains.
+        labels: of no use to it.
         seed: initialisation, order and noise follow from it.
         device: where to train; the result stays there.
         reporter: is told of each epoch.

@@ -20,6 +20,7 @@ from homefold.features.averaging import interpolate_back
 from homefold.features.backbones import build_backbone, find_weights
 from homefold.features.style_variation import require_style_layers
 from homefold.stages.encoder import Encoder, build_net, frozen
+from homefold.stages.own_code import backbone_code
 from homefold.stages.task import ImageSet, TaskKey, TrainingTask
 from homefold.store.stage_store import Stage, StageId, stage_id
 
@@ -91,6 +92,7 @@ def features_ids(key: TaskKey) -> tuple[StageId, ...]:
     settings and the task ask for it.
     """
     config = key.config
+    code = "" if key.network else backbone_code(config.features.backbone)
     ids = [
         stage_id(
             "features",
@@ -99,6 +101,7 @@ def features_ids(key: TaskKey) -> tuple[StageId, ...]:
             features=decisive_settings(config.features),
             seed=config.seed,
             **({"network": key.network} if key.network else {}),
+            **({"code": code} if code else {}),
             **({"deterministic": True} if key.deterministic else {}),
         )
     ]

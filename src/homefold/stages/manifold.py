@@ -10,9 +10,11 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any
 
+from homefold.config.manifolds import MANIFOLDS
 from homefold.manifold import Manifold, ManifoldConfig, ManifoldReport, build_manifold, fit_manifold
 from homefold.runtime.device import one_thread
 from homefold.stages.features import FeatureStage, features_id
+from homefold.stages.own_code import manifold_code
 from homefold.stages.task import TaskKey, TrainingTask
 from homefold.stages.training_features import TUNING_EPOCHS, TUNING_RATE, TrainingFeatures, before_adaptation
 from homefold.store.stage_store import Stage, StageId, stage_id
@@ -31,7 +33,7 @@ def _tuning_manifold(config: ManifoldConfig) -> ManifoldConfig:
 
 def _decisive_manifold(config: ManifoldConfig) -> ManifoldConfig:
     """The settings with all at its default that decides nothing: 1-NN has features to keep and nothing to train."""
-    return ManifoldConfig(kind="nearest") if config.kind == "nearest" else config
+    return config if MANIFOLDS[config.kind].has_settings else ManifoldConfig(kind=config.kind)
 
 
 def manifold_id(key: TaskKey) -> StageId:
@@ -50,6 +52,7 @@ def manifold_id(key: TaskKey) -> StageId:
         manifold=asdict(manifold),
         seed=config.seed,
         **depends,
+        **({"code": code} if (code := manifold_code(manifold.kind)) else {}),
     )
 
 

@@ -50,7 +50,7 @@ class HomeMethod(Method):
 
     about: MethodInfo  # type: ignore[misc]  # one class makes several methods
     features: Literal["metric", "deep-all"] = "metric"
-    manifold: Literal["vae", "gan", "nearest"] | None = "vae"
+    manifold: str | None = "vae"
     stop_offset: int = 0
 
     def settings(self) -> dict[str, Any]:
@@ -109,8 +109,8 @@ def _manifold_config(config: HomefoldConfig, kind: str, preset: str) -> Manifold
     given = config.manifold
     if kind == "vae":
         return given if given.kind in ("vae", "conv-vae") else replace(given, kind="vae")
-    if kind == "nearest":
-        return replace(given, kind="nearest")
+    if kind != "gan":
+        return replace(given, kind=kind)
     if preset == "paper":
         return paper_manifold_config("gan")
     epochs = None if given.epochs is None else math.ceil(given.epochs * _GAN_EPOCHS_PER_VAE_EPOCH)
