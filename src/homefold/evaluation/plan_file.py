@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ from homefold.errors import DataError, ModelFileError
 from homefold.evaluation.record_lines import misfit
 from homefold.runtime.text import as_text
 from homefold.store.files import plain_json, read_json, write_json
-from homefold.store.locking import locked
+from homefold.store.locking import locked_beside
 
 if TYPE_CHECKING:
     from homefold.evaluation.planning import Plan, Planner, Run
@@ -71,17 +70,12 @@ def write_plan(planner: Planner, plan: Plan) -> None:
     Two benchmarks that share a folder may do so at once: each sees what the other wrote.
     """
     path = plan_path(planner.options.out)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        with locked(descriptor):
-            before = {run["run"]: run for run in read_plan(planner.options.out)}
-            asked = {run.id: planned_run(planner, run) for run in plan.runs}
-            # What was asked for last stands last where code may change: a report tells from it which code counts.
-            again = {name: run for name, run in before.items() if name in asked and "code" in (run.get("facts") or {})}
-            kept = {name: run for name, run in before.items() if name not in again}
-            merged = {**kept, **{name: run for name, run in asked.items() if name not in kept}}
-            if list(merged.items()) != list(before.items()):
-                write_json(path, {"format": _FORMAT, "runs": list(merged.values())})
-    finally:
-        os.close(descriptor)
+    with locked_beside(path):
+        before = {run["run"]: run for run in read_plan(planner.options.out)}
+        asked = {run.id: planned_run(planner, run) for run in plan.runs}
+        # What was asked for last stands last where code may change: a report tells from it which code counts.
+        again = {name: run for name, run in before.items() if name in asked and "code" in (run.get("facts") or {})}
+        kept = {name: run for name, run in before.items() if name not in again}
+        merged = {**kept, **{name: run for name, run in asked.items() if name not in kept}}
+        if list(merged.items()) != list(before.items()):
+            write_json(path, {"format": _FORMAT, "runs": list(merged.values())})

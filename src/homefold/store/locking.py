@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # not a Unix: files are still written atomically, but work may be done twice
-    fcntl = None  # type: ignore[assignment]
+from filelock import FileLock, Timeout, lock_descriptor, unlock_descriptor
 
-__all__ = ["claimed", "locked"]
+__all__ = ["claimed", "locked", "locked_beside"]
 
 
 @contextmanager
@@ -20,21 +16,15 @@ def locked(descriptor: int, *, wait: bool = True) -> Iterator[bool]:
     """Hold the lock of an open file or folder inside the block, and say whether it is held.
 
     Args:
-        descriptor: of the open file; a killed process holds no lock.
+        descriptor: of the open file.
         wait: for whoever holds it; without waiting the block may run without the lock, and is told so.
     """
-    if fcntl is None:
-        yield True
-        return
+    held = lock_descriptor(descriptor, blocking=wait)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        yield False
-        return
-    try:
-        yield True
+        yield held
     finally:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        if held:
+            unlock_descriptor(descriptor)
 
 
 @contextmanager
@@ -46,25 +36,21 @@ def claimed(path: Path, *, wait: bool) -> Iterator[bool]:
         wait: as for `locked`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            with locked(descriptor, wait=wait) as held:
-                # Whoever held it before deleted the file that was waited for: nobody else looks there any more.
-                if held and not _is_at(descriptor, path):
-                    continue
-                try:
-                    yield held
-                finally:
-                    if held:
-                        path.unlink(missing_ok=True)
-                return
-        finally:
-            os.close(descriptor)
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
+    lock = FileLock(path)
     try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
+        lock.acquire(blocking=wait)
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        # While it is held: a waiter that gets hold of a deleted file asks again for the one at `path`.
+        path.unlink(missing_ok=True)
+        lock.release()
+
+
+def locked_beside(path: Path) -> FileLock:
+    """A lock for what lies at `path`, in a hidden file beside it that stays: for `with`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return FileLock(path.with_name(f".{path.name}.lock"))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ from homefold.runtime.module_state import load_exactly
 from homefold.runtime.text import require_text_path
 from homefold.store.files import is_temporary, plain_json, read_json, read_state, write_json, write_state
 from homefold.store.identity import digest
-from homefold.store.locking import locked
+from homefold.store.locking import locked_beside
 from homefold.version import __version__
 
 __all__ = ["MemoryStages", "Stage", "StageId", "StageStore", "TrainStage", "stage_id"]
@@ -132,7 +130,7 @@ class StageStore:
     def get(self, stage: StageId, train: TrainStage) -> Stage:
         """The stage, trained if it was not before."""
         folder = self.root / stage.name
-        with self._lock(folder):
+        with locked_beside(folder):
             found = self._read(stage, folder)
             return found or self._train(stage, folder, train)
 
@@ -146,7 +144,7 @@ class StageStore:
             fits: whether what was found is of the form that `make` gives; what is not is made again.
         """
         path = folder / f"{name}.safetensors"
-        with self._lock(path):
+        with locked_beside(path):
             if path.exists():
                 try:
                     found = read_state(path)
@@ -189,16 +187,6 @@ class StageStore:
         write_state(folder / _STATE, state)
         checkpoint.unlink(missing_ok=True)
         return Stage(stage, folder, read_state(folder / _STATE), seconds, made_now=True)
-
-    @contextmanager
-    def _lock(self, path: Path) -> Iterator[None]:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            with locked(descriptor):
-                yield
-        finally:
-            os.close(descriptor)
 
 
 class MemoryStages(StageStore):
