@@ -21,12 +21,12 @@ import numpy as np
 import torch
 from measuring import print_table, surroundings, write_jpegs, write_result
 
-from homefold.data.decoder_choice import allowed_cores
-from homefold.data.decoder_pool import DecoderPool
-from homefold.data.decoding import one_ahead
-from homefold.data.folder import load_images
-from homefold.data.images import MAX_MEGAPIXELS
-from homefold.data.sources import FileImage
+from homefold.data.archives import FileImage
+from homefold.data.decoding.choice import allowed_cores
+from homefold.data.decoding.many import one_ahead
+from homefold.data.decoding.pool import DecoderPool
+from homefold.data.index import LoadRequest
+from homefold.data.loading import load_images
 from homefold.features import FeatureConfig, build_feature_net, extract_features
 from homefold.runtime.device import resolve_device
 from homefold.runtime.progress import SilentReporter
@@ -52,9 +52,7 @@ def decoded_by_processes(paths: Sequence[Path], side: int, pool: DecoderPool) ->
         sources = [FileImage(path) for path in paths[start : start + _AT_ONCE]]
         images = np.empty((len(sources), side, side, 3), np.uint8)
         with SilentReporter().task("decoding images", total=len(sources)) as task:
-            left = pool.decode_into(
-                images, sources, range(len(sources)), resize="squash", max_megapixels=MAX_MEGAPIXELS, task=task
-            )
+            left = pool.decode_into(images, sources, range(len(sources)), LoadRequest(), task)
         if left:
             raise RuntimeError(f"the decoder processes left {len(left)} of {len(sources)} images")
 

@@ -14,11 +14,11 @@ from torch import nn
 
 from homefold.config import HomefoldConfig, config_to_dict, preset_config
 from homefold.data.arrays import dataset_from_arrays, images_from_array
-from homefold.data.dataset import DomainDataset
-from homefold.data.dataset_keys import DatasetKeys
-from homefold.data.decoding import one_ahead
-from homefold.data.folder import find_images, load_images
-from homefold.data.images import resize_images
+from homefold.data.dataset import DatasetKeys, DomainDataset
+from homefold.data.decoding.image import resize_images
+from homefold.data.decoding.many import one_ahead
+from homefold.data.find import find_images
+from homefold.data.loading import load_images
 from homefold.data.registry import domain_names, load_dataset
 from homefold.errors import ConfigError, DataError, ModelFileError, shown
 from homefold.features import FeatureNet

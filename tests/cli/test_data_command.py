@@ -10,7 +10,7 @@ import pytest
 from scene import QUICK, Homefold, draw_bar
 
 from homefold.data import list_datasets, load_dataset
-from homefold.data.pacs import PACS_CLASSES
+from homefold.data.datasets.pacs import PACS_CLASSES
 
 
 def test_list_names_every_dataset(homefold: Homefold) -> None:

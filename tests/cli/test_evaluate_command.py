@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from scene import DOMAINS, Homefold, draw_bar
 
-from homefold.data import load_folder
+from homefold.data import load_dataset
 from homefold.model import Homefold as Model
 
 # A start at a random point and no step: every image is answered for alike, so the projection spoils a whole class.
@@ -33,7 +33,7 @@ def test_accuracies_are_those_of_the_library(homefold: Homefold, shared_model: P
     assert ended.code == 0
     (row,) = ended.json["domains"]
     model = Model.load(shared_model, device="cpu")
-    night = load_folder(mislabelled, size=(32, 32), domains=["night"])
+    night = load_dataset(mislabelled, size=(32, 32), domains=["night"])
     assert row["accuracy_with_projection"] == model.score(night)
     assert row["accuracy_without_projection"] == model.score(night, projected=False)
     assert row["accuracy_without_projection"] == pytest.approx(14 / 20, abs=0.11)

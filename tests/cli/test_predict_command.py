@@ -18,7 +18,7 @@ from scene import Homefold
 from homefold.cli import predict
 from homefold.cli.answers import TableWriter
 from homefold.cli.projection_flags import ProjectionFlags, chosen_projection
-from homefold.data import decoder_choice
+from homefold.data.decoding import choice as decoder_choice
 from homefold.errors import ConfigError
 from homefold.model import Homefold as Model
 from homefold.projection import ProjectionConfig, projection_preset

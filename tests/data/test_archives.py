@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from trees import numbered, pixels_of, png, write_folder, write_tar, write_zip
+from trees import numbered, pixels_of, png, verify_folder, write_folder, write_tar, write_zip
 
-from homefold.data import load_dataset, verify_folder
+from homefold.data import load_dataset
 from homefold.data.archives import archive_images, archive_texts
-from homefold.data.images import BadImageError
+from homefold.data.decoding.image import BadImageError
 from homefold.data.registry import domain_names
 from homefold.errors import DataError
 
@@ -321,7 +321,7 @@ def test_a_small_member_that_unfolds_to_more_than_it_says_is_not_unfolded(tmp_pa
 
 @pytest.mark.parametrize("kind", ["tar", "zip"])
 def test_a_member_too_large_for_an_image_is_not_read(tmp_path, kind, monkeypatch):
-    monkeypatch.setattr("homefold.data.sources.LARGEST_BYTES", 1000)
+    monkeypatch.setattr("homefold.data.archives.LARGEST_BYTES", 1000)
     write = {"tar": write_tar, "zip": write_zip}[kind]
     found = archive_images(write(tmp_path / f"x.{kind}", {"a.png": bytes(1001), "b.png": png(0)}))
     with pytest.raises(BadImageError, match=r"a\.png is too large for an image \(1001 bytes\)"):

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from trees import verify_folder
 
 from homefold import Homefold, preset_config
-from homefold.data import registry, verify_dataset, verify_folder
+from homefold.data import LoadRequest, registry, verify_dataset
 from homefold.data.dataset import DomainDataset
 from homefold.data.registry import (
     DatasetEntry,
-    LoadRequest,
     dataset_entry,
     domain_names,
     list_datasets,
@@ -50,8 +50,9 @@ def toy(monkeypatch):
         requests.append(request)
         return DomainDataset(np.zeros((1, 2, 2, 3), np.uint8), np.zeros(1), np.zeros(1), ("a",), ("x",))
 
-    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
-    register_dataset(DatasetEntry("toy", "A toy.", "nowhere", "none", "<root>/<toy>", ("x",), ("a",), False, load))
+    monkeypatch.setattr(registry, "_entries", dict(registry._known()))
+    entry = DatasetEntry("toy", "A toy.", "nowhere", "none", "<root>/<toy>", ("x",), ("a",), load=load)
+    register_dataset(entry)(lambda request: pytest.fail("it was looked for"))
     return requests
 
 
@@ -69,7 +70,7 @@ def test_what_there_is_is_listed_with_all_one_must_know():
 def test_an_entry_is_plain_json_without_its_loader():
     entry = json.loads(json.dumps(dataset_entry("digits-mini").as_dict()))
     assert entry["name"] == "digits-mini"
-    assert "load" not in entry
+    assert not {"load", "index"} & set(entry)
 
 
 def test_the_embedded_dataset_is_loaded_by_name_as_it_is_drawn():
@@ -161,4 +162,4 @@ def test_a_new_dataset_is_one_entry_and_is_given_what_was_asked(toy, photos):
 
 def test_a_name_can_be_taken_once(toy):
     with pytest.raises(ValueError, match="'toy' is registered already"):
-        register_dataset(dataset_entry("toy"))
+        register_dataset(dataset_entry("toy"))(lambda request: pytest.fail("it was looked for"))

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homefold.data.stratified import stratified_rows
+from homefold.data.splits import stratified_rows
 from homefold.stages.feature_model import calibration_features
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
-from trees import numbered, png, write_folder, write_zip
+from trees import numbered, png, verify_folder, write_folder, write_zip
 
 from homefold.data import registry
 from homefold.data.layout import Layout, find_images_of
-from homefold.data.registry import DatasetEntry, load_by_index
-from homefold.data.verify import verify_dataset, verify_folder
+from homefold.data.registry import DatasetEntry
+from homefold.data.verify import verify_dataset
 
 
 def _noise(path: Path, seed: int, shape: tuple[int, int] = (6, 8)) -> Path:
@@ -150,16 +151,12 @@ def toy(monkeypatch, cache_dir):
     """A named dataset of which two images a class and domain were published."""
     layout = Layout("toy", domains={"inside": (), "outside": ()}, classes={"cat": (), "dog": ()})
 
-    def find(request):
-        return find_images_of(layout, request.root, domains=request.domains)
-
-    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
-    published = {"inside": {"cat": 2, "dog": 2}, "outside": 4}
+    monkeypatch.setattr(registry, "_entries", dict(registry._known()))
     entry = DatasetEntry(
-        "toy", "A toy.", "nowhere", "none", "<toy>", ("inside", "outside"), ("cat", "dog"), False,
-        load_by_index(find), find, published,
+        "toy", "A toy.", "nowhere", "none", "<toy>", ("inside", "outside"), ("cat", "dog"),
+        published={"inside": {"cat": 2, "dog": 2}, "outside": 4},
     )  # fmt: skip
-    registry.register_dataset(entry)
+    registry.register_dataset(entry)(partial(find_images_of, layout))
 
 
 def test_a_named_dataset_as_published_is_ok(toy, tmp_path):

@@ -8,9 +8,14 @@ import zipfile
 from collections.abc import Iterable
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
+
+from homefold.data import DomainDataset, ImageIndex, LoadRequest, VerificationReport, load_dataset, verify_dataset
+from homefold.data.datasets.folder import find_folder
+from homefold.data.paths import given_path
 
 
 def png(seed: int, side: int = 6) -> bytes:
@@ -74,3 +79,18 @@ class Listener:
 
     def message(self, text: str) -> None:
         self.messages.append(text)
+
+
+def load_folder(root: Path | str, **wanted: Any) -> DomainDataset:
+    """A folder of domains, decoded into memory."""
+    return load_dataset("folder", root=root, use_cache=False, **wanted)
+
+
+def scan_folder(root: Path | str, **wanted: Any) -> ImageIndex:
+    """What lies in a folder of domains."""
+    return find_folder(LoadRequest(root=given_path(root), **wanted))
+
+
+def verify_folder(root: Path | str, **wanted: Any) -> VerificationReport:
+    """What is wrong with a folder of domains."""
+    return verify_dataset("folder", root, **wanted)

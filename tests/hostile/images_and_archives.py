@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from homefold.data.images import IMAGE_EXTENSIONS
+from homefold.data.decoding.image import IMAGE_EXTENSIONS
 from hostile import arrays
 from hostile.campaign import ANSWER, EITHER, REFUSAL, Call, Case, Command, Scene
 from hostile.damage import CONTENT_DAMAGE, PLACE_DAMAGE, Damage, garbage

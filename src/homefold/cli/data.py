@@ -17,6 +17,7 @@ from homefold.cli.output import fact_table, note, print_json, result_console, re
 from homefold.cli.parsing import DebugFlag, JsonFlag, Names, Switch, flatten, parse
 from homefold.data import (
     DomainDataset,
+    LoadRequest,
     dataset_entry,
     download_dataset,
     list_datasets,
@@ -24,10 +25,8 @@ from homefold.data import (
     load_dataset,
     split_name,
     verify_dataset,
-    verify_folder,
 )
 from homefold.data.paths import given_path
-from homefold.data.registry import LoadRequest
 from homefold.data.verify import VerificationReport
 from homefold.errors import ConfigError, DataError
 from homefold.runtime.progress import RichReporter
@@ -214,11 +213,10 @@ def run_verify(arguments: Sequence[str]) -> int:
 
 def _verify(options: VerifyOptions, domains: tuple[str, ...] | None) -> VerificationReport:
     name, path = _name_and_path(options.data)
-    if name is not None:
-        return verify_dataset(name, path, domains=domains, decode=not options.counts_only, reporter=RichReporter())
-    if options.counts_only:
+    if name is None and options.counts_only:
         raise ConfigError("nothing is published of a folder to compare its counts with: leave out --counts-only.")
-    return verify_folder(path, domains=domains, reporter=RichReporter())
+    decode = not options.counts_only
+    return verify_dataset(name or "folder", path, domains=domains, decode=decode, reporter=RichReporter())
 
 
 def _name_and_path(words: tuple[str, ...]) -> tuple[str | None, Path]:

@@ -12,8 +12,8 @@ import tyro
 from homefold.cli.output import note, print_json, result_console, result_table, show_bytes
 from homefold.cli.parsing import DebugFlag, JsonFlag, Switch, parse
 from homefold.data import ImageCache, cache_directory
-from homefold.data.cache_entry import CacheEntry
-from homefold.data.cache_limit import parse_bytes, set_cache_limit
+from homefold.data.cache.directory import parse_bytes, set_cache_limit
+from homefold.data.cache.entry import CacheEntry
 from homefold.errors import ConfigError
 
 __all__ = ["CacheOptions", "run_cache"]

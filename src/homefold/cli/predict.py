@@ -19,10 +19,10 @@ from homefold.cli.output import note
 from homefold.cli.parsing import DebugFlag, DeviceFlag, OptionalFloat, OptionalPath, SkipBadFlag, Switch, parse
 from homefold.cli.projection_flags import ProjectionFlags, ProjectionPreset, chosen_projection
 from homefold.data import BadImageError, find_images
-from homefold.data.decoder_choice import start_decoders
-from homefold.data.decoding import compact, decode_into, one_ahead
-from homefold.data.images import MAX_MEGAPIXELS
-from homefold.data.sources import FileImage
+from homefold.data.archives import FileImage
+from homefold.data.decoding.choice import start_decoders
+from homefold.data.decoding.many import compact, decode_into, one_ahead
+from homefold.data.index import LoadRequest
 from homefold.errors import ConfigError, DataError
 from homefold.model import Homefold
 from homefold.projection import ProjectionConfig, chosen_engine
@@ -208,15 +208,8 @@ def _decode(paths: Sequence[Path], model: Homefold) -> tuple[np.ndarray, dict[in
     """`(n, side, side, 3)` bytes of the images, and what is wrong with those that have none, by position."""
     side, resize = model.config.preprocessing.image_size, model.config.preprocessing.resize
     images = np.empty((len(paths), side, side, 3), np.uint8)
-    failures = decode_into(
-        images,
-        [FileImage(path) for path in paths],
-        range(len(paths)),
-        resize=resize,
-        max_megapixels=MAX_MEGAPIXELS,
-        workers=None,
-        reporter=SilentReporter(),
-    )
+    sources = [FileImage(path) for path in paths]
+    failures = decode_into(images, sources, range(len(paths)), LoadRequest(resize=resize))
     return images, failures
 
 

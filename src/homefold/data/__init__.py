@@ -5,17 +5,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# Not put off like the others: whoever imports the file of that name would leave the file in the function's place.
-from homefold.data.cache_directory import cache_directory
-
 if TYPE_CHECKING:
     from homefold.data.arrays import dataset_from_arrays, images_from_array
+    from homefold.data.cache.directory import cache_directory
+    from homefold.data.cache.images import ImageCache
     from homefold.data.dataset import DomainDataset
-    from homefold.data.digits_mini import load_digits_mini
+    from homefold.data.datasets.digits_mini import load_digits_mini
+    from homefold.data.decoding.image import IMAGE_EXTENSIONS, BadImageError, decode_image
     from homefold.data.download import download_dataset, list_downloads
-    from homefold.data.folder import FolderIndex, find_images, load_folder, load_images, scan_folder
-    from homefold.data.image_cache import ImageCache
-    from homefold.data.images import IMAGE_EXTENSIONS, BadImageError, decode_image
+    from homefold.data.find import find_images
+    from homefold.data.index import ImageIndex, LoadRequest
+    from homefold.data.loading import load_images
     from homefold.data.registry import (
         DatasetEntry,
         dataset_entry,
@@ -25,15 +25,16 @@ if TYPE_CHECKING:
         split_name,
     )
     from homefold.data.splits import holdout_split, selection_split
-    from homefold.data.verify import VerificationReport, verify_dataset, verify_folder
+    from homefold.data.verify import VerificationReport, verify_dataset
 
 __all__ = [
     "IMAGE_EXTENSIONS",
     "BadImageError",
     "DatasetEntry",
     "DomainDataset",
-    "FolderIndex",
     "ImageCache",
+    "ImageIndex",
+    "LoadRequest",
     "VerificationReport",
     "cache_directory",
     "dataset_entry",
@@ -47,45 +48,30 @@ __all__ = [
     "list_downloads",
     "load_dataset",
     "load_digits_mini",
-    "load_folder",
     "load_images",
     "register_dataset",
-    "scan_folder",
     "selection_split",
     "split_name",
     "verify_dataset",
-    "verify_folder",
 ]
 
 # A process that only decodes images must start fast and stay small: it needs neither torch nor the named datasets.
-_HOME = {
-    "IMAGE_EXTENSIONS": "images",
-    "BadImageError": "images",
-    "DatasetEntry": "registry",
-    "DomainDataset": "dataset",
-    "FolderIndex": "folder",
-    "ImageCache": "image_cache",
-    "VerificationReport": "verify",
-    "dataset_entry": "registry",
-    "dataset_from_arrays": "arrays",
-    "decode_image": "images",
-    "download_dataset": "download",
-    "find_images": "folder",
-    "holdout_split": "splits",
-    "images_from_array": "arrays",
-    "list_datasets": "registry",
-    "list_downloads": "download",
-    "load_dataset": "registry",
-    "load_digits_mini": "digits_mini",
-    "load_folder": "folder",
-    "load_images": "folder",
-    "register_dataset": "registry",
-    "scan_folder": "folder",
-    "selection_split": "splits",
-    "split_name": "registry",
-    "verify_dataset": "verify",
-    "verify_folder": "verify",
+_IN = {
+    "arrays": "dataset_from_arrays images_from_array",
+    "cache.directory": "cache_directory",
+    "cache.images": "ImageCache",
+    "dataset": "DomainDataset",
+    "datasets.digits_mini": "load_digits_mini",
+    "decoding.image": "IMAGE_EXTENSIONS BadImageError decode_image",
+    "download": "download_dataset list_downloads",
+    "find": "find_images",
+    "index": "ImageIndex LoadRequest",
+    "loading": "load_images",
+    "registry": "DatasetEntry dataset_entry list_datasets load_dataset register_dataset split_name",
+    "splits": "holdout_split selection_split",
+    "verify": "VerificationReport verify_dataset",
 }
+_HOME = {name: module for module, names in _IN.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

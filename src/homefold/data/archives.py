@@ -1,57 +1,237 @@
-"""What lies in a tar or zip, with the place of each member, so that it can be read without unpacking."""
+"""Where images lie one by one: in folders, and in tars and zips, which are read without unpacking."""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 import struct
 import tarfile
 import zipfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 
-from homefold.data.images import is_image_name
-from homefold.data.paths import reading
-from homefold.data.sources import ArchiveImage, file_stamp
+import numpy as np
+
+from homefold.data.decoding.image import BadImageError, Resize, decode_image, is_image_name
+from homefold.data.index import Stamp, file_stamp
+from homefold.data.paths import reading, special_kind, walking
 from homefold.errors import DataError
 
 __all__ = [
-    "ARCHIVE_EXTENSIONS",
-    "COMPRESSED_TAR_EXTENSIONS",
+    "ArchiveImage",
+    "FileImage",
     "archive_images",
     "archive_texts",
     "is_archive",
     "is_compressed_tar",
+    "is_image",
+    "list_folder",
+    "walk",
 ]
 
-ARCHIVE_EXTENSIONS = (".tar", ".zip")
-COMPRESSED_TAR_EXTENSIONS = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
+LARGEST_BYTES = 1 << 31
+"""Larger members of an archive are not read: 200 megapixels of sixteen bits, uncompressed, take less."""
 
+_ARCHIVES = (".tar", ".zip")
+_COMPRESSED_TARS = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
+_ARCHIVERS_FOLDER = "__MACOSX"  # holds shadows of the images, made by macOS
 _ENCRYPTED = 0x1
+_ZIP_LOCAL_HEADER = struct.Struct("<4s22xHH")
 _ZIP_END = struct.Struct("<10xH10x")
 _LONGEST_COMMENT = 0xFFFF
 _MANY = 0xFFFF  # members: so many or more, which another place tells
 _READ_AT_ONCE = 1 << 20
 _LINK = "is a link, and links are not followed in a tar (tar -h packs what they lead to)"
 _SPARSE = "is stored in pieces (sparse), so that it cannot be read from the tar: unpack it"
+_hasher = partial(hashlib.blake2b, digest_size=16)
+
+
+@dataclass(frozen=True, slots=True)
+class FileImage:
+    """An image file."""
+
+    file: Path
+
+    @property
+    def path(self) -> str:
+        """The file's path."""
+        return str(self.file)
+
+    def stamp(self) -> Stamp:
+        """As in `ImageSource`."""
+        return file_stamp(self.file)
+
+    def digest(self) -> str:
+        """As in `ImageSource`."""
+        if special_kind(self.file):
+            return ""
+        try:
+            with self.file.open("rb") as file:
+                return hashlib.file_digest(file, _hasher).hexdigest()
+        except OSError:
+            return ""
+
+    def pixels(self, *, size: tuple[int, int] | None, resize: Resize, max_megapixels: float) -> np.ndarray:
+        """As in `ImageSource`."""
+        return decode_image(self.file, size=size, resize=resize, max_megapixels=max_megapixels)
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveImage:
+    """An image inside an uncompressed tar or a zip, found by its place in the file.
+
+    Every read opens the archive anew: no file position is shared between threads.
+
+    Args:
+        archive: the tar or zip.
+        archive_stamp: the archive's own, taken before its table was read.
+        member: its name inside.
+        offset: where its bytes begin; in a zip, where its local header does.
+        stored_bytes: how many bytes it takes up there.
+        in_zip: whether a zip's local header stands before the bytes.
+        unpacked_bytes: how many bytes it has unpacked, where they are compressed; None where they are not.
+        checksum: CRC-32 of the unpacked bytes; None in a tar, which has none.
+        fault: why it cannot be read, where that is known already, to stand after its name.
+    """
+
+    archive: Path
+    archive_stamp: Stamp
+    member: str
+    offset: int
+    stored_bytes: int
+    in_zip: bool = False
+    unpacked_bytes: int | None = None
+    checksum: int | None = None
+    fault: str = ""
+
+    @property
+    def path(self) -> str:
+        """The archive's path with the member's name behind it."""
+        return f"{self.archive}/{self.member}"
+
+    def stamp(self) -> Stamp:
+        """As in `ImageSource`; an archive that changed since its table was read is an error."""
+        now = file_stamp(self.archive)
+        if now != self.archive_stamp:
+            raise DataError(f"{self.archive} changed while it was being read; start again when it is complete.")
+        return Stamp(f"{now.text}|{self.member}|{self.offset}|{self.stored_bytes}|{self.checksum}", now.changed_ns)
+
+    def digest(self) -> str:
+        """As in `ImageSource`."""
+        try:
+            return _hasher(self.content()).hexdigest()
+        except BadImageError:
+            return ""
+
+    def pixels(self, *, size: tuple[int, int] | None, resize: Resize, max_megapixels: float) -> np.ndarray:
+        """As in `ImageSource`."""
+        content = io.BytesIO(self.content())
+        return decode_image(content, size=size, resize=resize, max_megapixels=max_megapixels, name=self.path)
+
+    def content(self) -> bytes:
+        """The member's bytes, unpacked; raises `BadImageError`."""
+        if self.fault:
+            raise BadImageError(self.path, self.fault)
+        size = max(self.stored_bytes, self.unpacked_bytes or 0)
+        if size > LARGEST_BYTES:
+            raise BadImageError(self.path, f"is too large for an image ({size} bytes)")
+        try:
+            with self.archive.open("rb") as file:
+                file.seek(self.offset)
+                if self.in_zip:
+                    self._skip_local_header(file)
+                content = file.read(self.stored_bytes)
+        except BadImageError:
+            raise
+        except OSError as error:
+            raise BadImageError(self.path, f"cannot be read ({error.strerror or error})") from None
+        except (OverflowError, ValueError):
+            raise BadImageError(self.path, f"is damaged (it should lie at byte {self.offset})") from None
+        if len(content) < self.stored_bytes:
+            raise BadImageError(self.path, "is cut off: the archive ends before it does")
+        return self._unpacked(content)
+
+    def _skip_local_header(self, file: io.BufferedReader) -> None:
+        header = file.read(_ZIP_LOCAL_HEADER.size)
+        if len(header) < _ZIP_LOCAL_HEADER.size or header[:4] != b"PK\x03\x04":
+            raise BadImageError(self.path, "is damaged (the zip's header for it is not where it should be)")
+        _, name_bytes, extra_bytes = _ZIP_LOCAL_HEADER.unpack(header)
+        file.seek(name_bytes + extra_bytes, os.SEEK_CUR)
+
+    def _unpacked(self, content: bytes) -> bytes:
+        if self.unpacked_bytes is not None:
+            content = self._inflated(content, self.unpacked_bytes)
+        if self.checksum is not None and zlib.crc32(content) != self.checksum:
+            raise BadImageError(self.path, "is damaged (its checksum is wrong)")
+        return content
+
+    def _inflated(self, content: bytes, size: int) -> bytes:
+        """No more than `size` bytes: a few can unfold to any number."""
+        inflater = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
+        try:
+            unpacked = inflater.decompress(content, max_length=size + 1)
+        except zlib.error as error:
+            raise BadImageError(self.path, f"is damaged ({error})") from None
+        if len(unpacked) != size:
+            raise BadImageError(self.path, f"is damaged (it does not unfold to the {size} bytes it should have)")
+        return unpacked
 
 
 def is_archive(path: Path) -> bool:
     """Whether a file of this name is read in place."""
-    return path.name.lower().endswith(ARCHIVE_EXTENSIONS) and not path.name.startswith(".")
+    return path.name.lower().endswith(_ARCHIVES) and not path.name.startswith(".")
 
 
 def is_compressed_tar(path: Path) -> bool:
     """Whether a file of this name is a tar in which no member can be reached without reading all before it."""
-    return path.name.lower().endswith(COMPRESSED_TAR_EXTENSIONS)
+    return path.name.lower().endswith(_COMPRESSED_TARS)
+
+
+def is_image(path: Path) -> bool:
+    """Whether a search takes this for an image: no pipe, but a link that leads nowhere, to be told of as a bad one."""
+    return is_image_name(path.name) and not special_kind(path)
+
+
+def list_folder(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
+    """Sorted folders, images and other files in a folder, without hidden folders."""
+    folders, images, others = [], [], []
+    with walking(folder), os.scandir(folder) as entries:
+        for entry in entries:
+            path = folder / entry.name
+            if os.path.isdir(path) if entry.is_symlink() else entry.is_dir():
+                if not entry.name.startswith(".") and entry.name != _ARCHIVERS_FOLDER:
+                    folders.append(path)
+            else:
+                (images if is_image(path) else others).append(path)
+    return sorted(folders), sorted(images), sorted(others)
+
+
+def walk(start: Sequence[Path]) -> Iterator[tuple[Path, list[Path], list[Path]]]:
+    """Folders and all below them, each with its images and other files.
+
+    One that links lead to again is entered once, so loops end.
+    """
+    seen: set[tuple[int, int]] = set()
+    waiting = list(reversed(start))
+    while waiting:
+        current = waiting.pop()
+        with walking(current):
+            status = current.stat()
+        if (status.st_dev, status.st_ino) in seen:
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        folders, images, others = list_folder(current)
+        yield current, images, others
+        waiting.extend(reversed(folders))
 
 
 def archive_images(path: Path) -> list[tuple[PurePosixPath, ArchiveImage]]:
-    """The images in a tar or zip, each with its name inside; hidden ones and other files are passed over.
-
-    Args:
-        path: the archive.
-    """
+    """The images in a tar or zip, each with its name inside; hidden ones and other files are passed over."""
     with _reading(path):
         images = _zip_images(path) if _is_zip(path) else _tar_images(path)
     placed = [(_inner_path(image.member), image) for image in images]
@@ -59,12 +239,7 @@ def archive_images(path: Path) -> list[tuple[PurePosixPath, ArchiveImage]]:
 
 
 def archive_texts(path: Path, ending: str) -> dict[str, bytes]:
-    """The members of a tar or zip whose names end so, by the last part of their names.
-
-    Args:
-        path: the archive.
-        ending: such as `_kfold.txt`.
-    """
+    """The members of a tar or zip whose names end so (in `_kfold.txt`, say), by the last part of their names."""
     with _reading(path):
         if _is_zip(path):
             with _open_zip(path) as packed:
@@ -92,7 +267,9 @@ def _inner_path(member: str) -> PurePosixPath:
 
 
 def _is_wanted(member: PurePosixPath) -> bool:
-    hidden = any((part.startswith(".") and part not in (".", "..")) or part == "__MACOSX" for part in member.parts[:-1])
+    hidden = any(
+        (part.startswith(".") and part not in (".", "..")) or part == _ARCHIVERS_FOLDER for part in member.parts[:-1]
+    )
     return is_image_name(member.name) and not hidden
 
 

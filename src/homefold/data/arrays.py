@@ -1,19 +1,45 @@
-"""Arrays that a person already has in memory, brought into the form the stages work on."""
+"""Images in arrays: those that a person has in memory, and the files of MNIST, USPS, SVHN and CIFAR-10."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import bz2
+import codecs
+import gzip
+import hashlib
+import pickle
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, overload
 
 import numpy as np
-import torch
 
 from homefold.data.dataset import DomainDataset
+from homefold.data.decoding.image import Resize, resize_images
+from homefold.data.index import ImageIndex, ImageSource, LoadRequest, Stamp, check_domains, file_stamp
+from homefold.data.paths import reading
 from homefold.errors import DataError
+from homefold.runtime.text import some
 
-__all__ = ["dataset_from_arrays", "images_from_array", "without_torch"]
+__all__ = [
+    "ArrayImage",
+    "ArrayImages",
+    "LabelledArray",
+    "dataset_from_arrays",
+    "find_file",
+    "images_from_array",
+    "index_arrays",
+    "read_cifar_batch",
+    "read_idx",
+    "read_npz",
+    "read_svhn",
+    "read_usps",
+    "without_torch",
+]
 
-_NUMPY_HAS = (torch.float16, torch.float32, torch.float64)
+_IDX_BYTES = 0x08
 
 
 def dataset_from_arrays(
@@ -39,14 +65,7 @@ def dataset_from_arrays(
     pixels = images_from_array(images)
     label_indices, classes = _indices_and_names(labels, class_names, "labels", len(pixels))
     domain_indices, origins = _indices_and_names(domains, domain_names, "domains", len(pixels))
-    return DomainDataset(
-        images=pixels,
-        labels=label_indices,
-        domains=domain_indices,
-        class_names=classes,
-        domain_names=origins,
-        name=name,
-    )
+    return DomainDataset(pixels, label_indices, domain_indices, classes, origins, name)
 
 
 def images_from_array(images: Any) -> np.ndarray:
@@ -66,14 +85,16 @@ def images_from_array(images: Any) -> np.ndarray:
 
 def without_torch(values: Any) -> Any:
     """Torch tensors as numpy arrays, those of a precision that numpy lacks as float32; anything else as it is."""
-    if not isinstance(values, torch.Tensor):
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(values, torch.Tensor):
         return values
     if values.layout != torch.strided:
         raise DataError(f"a tensor of layout {values.layout} cannot be used; make it dense with to_dense().")
     if values.is_meta:
         raise DataError("a tensor on the meta device holds no values; move it to the CPU before it is given.")
     values = values.detach().cpu().resolve_conj().resolve_neg()
-    return (values.float() if values.is_floating_point() and values.dtype not in _NUMPY_HAS else values).numpy()
+    numpy_has = (torch.float16, torch.float32, torch.float64)
+    return (values.float() if values.is_floating_point() and values.dtype not in numpy_has else values).numpy()
 
 
 def _as_numpy(values: Any, what: str) -> np.ndarray:
@@ -160,3 +181,292 @@ def _positions(texts: np.ndarray, names: tuple[str, ...], what: str) -> np.ndarr
     if unknown:
         raise DataError(f"{what} hold {', '.join(unknown[:10])}, not among the names given ({', '.join(names)}).")
     return np.array([position[text] for text in texts.tolist()], dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayImage:
+    """One image of an array that some file holds.
+
+    Args:
+        images: the array it stands in.
+        row: where.
+    """
+
+    images: ArrayImages
+    row: int
+
+    @property
+    def path(self) -> str:
+        """The file's path with the row behind it."""
+        return f"{self.images.file}[{self.images.key}{self.images.first + self.row}]"
+
+    def stamp(self) -> Stamp:
+        """As in `ImageSource`."""
+        of_file = self.images.stamp
+        return Stamp(f"{of_file.text}|{self.images.key}|{self.images.first + self.row}", of_file.changed_ns)
+
+    def digest(self) -> str:
+        """As in `ImageSource`."""
+        image = np.ascontiguousarray(self.images.array[self.row])
+        # The shape too: the bytes of a 2×8 array are those of a 4×4 one.
+        return hashlib.blake2b(f"{image.shape}|".encode() + image.tobytes(), digest_size=16).hexdigest()
+
+    def pixels(self, *, size: tuple[int, int] | None, resize: Resize, max_megapixels: float) -> np.ndarray:
+        """As in `ImageSource`."""
+        image = np.asarray(self.images.array[self.row])
+        colour = np.ascontiguousarray(
+            np.broadcast_to(image[..., None], (*image.shape, 3)) if image.ndim == 2 else image
+        )
+        return colour if size is None else resize_images(colour[None], size, resize)[0]
+
+
+class ArrayImages(Sequence[ArrayImage]):
+    """The images of an array, each one made when it is asked for; the array is read when its pixels are.
+
+    Args:
+        file: where the array lies.
+        n: how many images it has.
+        read: gives the array, `(n, height, width)` or `(n, height, width, 3)` uint8.
+        key: names the array inside the file, where there are several.
+        first: the file's row that is row 0 here.
+    """
+
+    def __init__(self, file: Path, n: int, read: Callable[[], np.ndarray], *, key: str = "", first: int = 0) -> None:
+        self.file, self.n, self.key, self.first = file, n, key, first
+        self._read = read
+
+    @property
+    def stamp(self) -> Stamp:
+        """The file's, taken anew."""
+        return file_stamp(self.file)
+
+    @cached_property
+    def array(self) -> np.ndarray:
+        """All images."""
+        array = self._read()
+        if array.ndim == 4 and array.shape[-1] == 1:
+            array = array[..., 0]
+        if len(array) != self.n or array.dtype != np.uint8 or (array.ndim != 3 and array.shape[3:] != (3,)):
+            raise DataError(
+                f"{self.file} was expected to hold {self.n} uint8 images of shape (height, width) or "
+                f"(height, width, 3); it holds {array.dtype} {array.shape}. Save the images in that form."
+            )
+        return array
+
+    def __len__(self) -> int:
+        return self.n
+
+    @overload
+    def __getitem__(self, row: int) -> ArrayImage: ...
+    @overload
+    def __getitem__(self, row: slice) -> Sequence[ArrayImage]: ...
+    def __getitem__(self, row: int | slice) -> ArrayImage | Sequence[ArrayImage]:
+        if isinstance(row, slice):
+            return [ArrayImage(self, i) for i in range(*row.indices(self.n))]
+        if not -self.n <= row < self.n:
+            raise IndexError(row)
+        return ArrayImage(self, row % self.n)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledArray:
+    """The images of one file, read when their pixels are wanted, and their labels.
+
+    Args:
+        images: `n` images.
+        labels: `(n,)` integers.
+        split: `"train"`, `"val"` or `"test"`.
+    """
+
+    images: Sequence[ImageSource]
+    labels: np.ndarray
+    split: str
+
+
+def index_arrays(
+    request: LoadRequest,
+    name: str,
+    domains: Sequence[str],
+    class_names: tuple[str, ...],
+    read: Callable[[str], list[LabelledArray]],
+    expected: str,
+) -> ImageIndex:
+    """The domains asked for, or all that are there; labels are checked against the class names.
+
+    Args:
+        request: where to look, and for which domains.
+        name: of the dataset.
+        domains: those that it can have.
+        class_names: in label order.
+        read: gives the arrays of a domain; none where it is not there.
+        expected: a sentence on the files it looks for.
+    """
+    root = request.folder
+    if not root.is_dir():
+        raise DataError(f"There is no folder {root} to look for {name} in.")
+    wanted = domains if request.domains is None else request.domains
+    check_domains(wanted, domains, name)
+    found = {domain: arrays for domain in wanted if (arrays := read(domain))}
+    missing = [domain for domain in wanted if domain not in found]
+    if not found or (missing and request.domains is not None):
+        raise DataError(f"There are no files of {some(missing)} in {root}. {expected}")
+    parts = [(d, part) for d, arrays in enumerate(found.values()) for part in arrays]
+    for _, part in parts:
+        _check_labels(part, class_names)
+    return ImageIndex(
+        name=name,
+        root=root,
+        sources=[source for _, part in parts for source in part.images],
+        labels=np.concatenate([part.labels for _, part in parts]),
+        domains=np.repeat([d for d, _ in parts], [len(part.labels) for _, part in parts]),
+        class_names=class_names,
+        domain_names=tuple(found),
+        splits=tuple(part.split for _, part in parts for _ in range(len(part.labels))),
+        warnings=(f"{name} in {root} has no files of {some(missing)}.",) if missing else (),
+    )
+
+
+def find_file(root: Path, pattern: str, but_in: Callable[[str], bool]) -> Path | None:
+    """The first file of such a name in a folder or at most two below it.
+
+    Args:
+        root: the folder.
+        pattern: of the file's name.
+        but_in: whether a folder, by its name in lower case, belongs to another dataset with files of the same names.
+    """
+    paths = (path for place in (".", "*", "*/*") for path in sorted(root.glob(f"{place}/{pattern}")))
+    return next(
+        (path for path in paths if not any(but_in(part.casefold()) for part in path.relative_to(root).parts[:-1])), None
+    )
+
+
+def _check_labels(part: LabelledArray, class_names: tuple[str, ...]) -> None:
+    where = part.images[0].path if len(part.images) else "an empty file"
+    labels = part.labels
+    if labels.shape != (len(part.images),):
+        raise DataError(f"{where} and what follows are {len(part.images)} images with labels of shape {labels.shape}.")
+    if len(labels) and not (labels.min() >= 0 and labels.max() < len(class_names)):
+        raise DataError(
+            f"The labels of {where} and what follows run from {labels.min()} to {labels.max()}; there are "
+            f"{len(class_names)} classes, so they must run from 0 to {len(class_names) - 1}."
+        )
+
+
+def read_npz(path: Path, split: str) -> LabelledArray | None:
+    """Arrays `x_<split>` and `y_<split>` of an `.npz`; None when it has none of that split."""
+
+    def array(name: str) -> np.ndarray | None:
+        with reading(path, "an .npz", "it is damaged or holds objects"), np.load(path, allow_pickle=False) as archive:
+            return np.asarray(archive[name]) if name in archive.files else None
+
+    def images() -> np.ndarray:
+        found = array(f"x_{split}")
+        if found is None:
+            raise DataError(f"{path} has no array x_{split}.")
+        return found
+
+    labels = array(f"y_{split}")
+    if labels is None:
+        return None
+    return LabelledArray(ArrayImages(path, len(labels), images, key=f"x_{split}:"), labels.astype(np.int64), split)
+
+
+def read_idx(images: Path, labels: Path, split: str) -> LabelledArray:
+    """MNIST's idx files, gzipped or not."""
+    of_labels = _idx_array(labels).astype(np.int64)
+    return LabelledArray(ArrayImages(images, len(of_labels), partial(_idx_array, images)), of_labels, split)
+
+
+def _idx_array(path: Path) -> np.ndarray:
+    with reading(path, "an idx file of bytes"):
+        content = path.read_bytes()
+        if path.suffix == ".gz":
+            content = gzip.decompress(content)
+        zero, kind, dimensions = int.from_bytes(content[:2], "big"), content[2], content[3]
+        shape = tuple(np.frombuffer(content, ">u4", dimensions, offset=4).tolist())
+        if zero or kind != _IDX_BYTES or len(content) != 4 + 4 * dimensions + int(np.prod(shape)):
+            raise ValueError("its header and its length do not agree")
+        return np.frombuffer(content, np.uint8, offset=4 + 4 * dimensions).reshape(shape)
+
+
+def read_usps(path: Path, split: str) -> LabelledArray:
+    """USPS as LIBSVM gives it out: bzip2, lines `label 1:value …` with labels from 1 and values from -1 to 1."""
+    images, labels = _usps_arrays(path)
+    return LabelledArray(ArrayImages(path, len(labels), lambda: images), labels, split)
+
+
+def _usps_arrays(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    with reading(path, "USPS in LIBSVM's form"):
+        lines = bz2.decompress(path.read_bytes()).decode().splitlines()
+        labels = np.array([int(line.split(maxsplit=1)[0]) for line in lines]) - 1
+        values = np.full((len(lines), 256), -1.0)
+        for row, line in enumerate(lines):
+            for pair in line.split()[1:]:
+                place, value = pair.split(":")
+                values[row, int(place) - 1] = float(value)
+    images = np.rint((values + 1) * 127.5).clip(0, 255).astype(np.uint8).reshape(-1, 16, 16)
+    return images, labels.astype(np.int64)
+
+
+def read_svhn(path: Path, split: str) -> LabelledArray:
+    """SVHN's cropped digits in a `.mat`, where the label 10 means 0."""
+    from scipy.io import loadmat  # type: ignore[import-untyped]
+
+    def arrays(*names: str) -> list[np.ndarray]:
+        with reading(path, "SVHN's .mat"):
+            found = loadmat(path, variable_names=list(names))
+            return [found[name] for name in names]
+
+    labels = arrays("y")[0].astype(np.int64).reshape(-1) % 10
+    read: Callable[[], np.ndarray] = lambda: np.ascontiguousarray(arrays("X")[0].transpose(3, 0, 1, 2))  # noqa: E731
+    return LabelledArray(ArrayImages(path, len(labels), read), labels, split)
+
+
+def read_cifar_batch(path: Path, split: str) -> LabelledArray:
+    """One batch of CIFAR-10's Python version, read by an unpickler that knows data alone."""
+    content = _read_array_pickle(path)
+    data, labels = content.get("data"), content.get("labels")
+    if not isinstance(data, np.ndarray) or data.ndim != 2 or data.shape[1] != 3072 or not isinstance(labels, list):
+        raise DataError(
+            f"{path} is not a batch of CIFAR-10: it must hold data of shape (n, 3072) and a list of labels."
+        )
+    images = np.ascontiguousarray(data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+    with reading(path, "a batch of CIFAR-10"):
+        numbers = np.array(labels, dtype=np.int64)
+    return LabelledArray(ArrayImages(path, len(images), lambda: images), numbers, split)
+
+
+def _rebuild_array(subtype: Any, shape: Any, dtype: Any) -> np.ndarray:
+    """What numpy's own `_reconstruct` does for plain arrays."""
+    if subtype is not np.ndarray:
+        raise pickle.UnpicklingError("an array of another type than numpy's own")
+    return np.ndarray.__new__(np.ndarray, shape, dtype)
+
+
+_ALLOWED: dict[tuple[str, str], Any] = {
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "dtype"): np.dtype,
+    ("numpy.core.multiarray", "_reconstruct"): _rebuild_array,
+    ("numpy._core.multiarray", "_reconstruct"): _rebuild_array,
+    ("_codecs", "encode"): codecs.encode,  # how Python 3 writes bytes for Python 2
+}
+
+
+class _ArraysOnly(pickle.Unpickler):
+    """Numbers, text, bytes, lists, dicts and plain numpy arrays; any other name in the pickle ends the reading."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return _ALLOWED[module, name]
+        except KeyError:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which is not data") from None
+
+
+def _read_array_pickle(path: Path) -> dict[str, Any]:
+    """A pickled dict of arrays and lists, its keys as text, read without running what a pickle could ask for."""
+    with reading(path, "a file of CIFAR-10"):
+        with path.open("rb") as file:
+            content = _ArraysOnly(file, encoding="bytes").load()
+        if not isinstance(content, dict):
+            raise TypeError(f"it holds a {type(content).__name__}, not a dict")
+        return {key.decode() if isinstance(key, bytes) else str(key): value for key, value in content.items()}

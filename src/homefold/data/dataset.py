@@ -1,17 +1,17 @@
-"""Decoded images with a label and a domain each: what every stage and every protocol is given."""
+"""Decoded images with a label and a domain each: what every stage is given, and what identifies parts of it."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from homefold.data.names import check_names
+from homefold.data.paths import check_names
 from homefold.errors import DataError
 
-__all__ = ["DomainDataset"]
+__all__ = ["DatasetKeys", "DomainDataset"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class DomainDataset:
     name: str = "images"
     paths: tuple[str, ...] = ()
     splits: tuple[str, ...] = ()
-    skipped: tuple[tuple[str, str], ...] = field(default=())
+    skipped: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         n = len(self.images)
@@ -106,10 +106,53 @@ class DomainDataset:
 
     def fingerprint(self) -> str:
         """A hash of pixels, labels, domains, splits and names: tells whether a resumed run sees the same data."""
-        digest = hashlib.sha256()
-        digest.update(repr((self.images.shape, self.class_names, self.domain_names, self.splits)).encode())
-        digest.update(self.labels.tobytes())
-        digest.update(self.domains.tobytes())
+        hasher = hashlib.sha256()
+        hasher.update(repr((self.images.shape, self.class_names, self.domain_names, self.splits)).encode())
+        hasher.update(self.labels.tobytes())
+        hasher.update(self.domains.tobytes())
         for start in range(0, len(self), 1024):
-            digest.update(np.ascontiguousarray(self.images[start : start + 1024]).data)
-        return digest.hexdigest()[:32]
+            hasher.update(np.ascontiguousarray(self.images[start : start + 1024]).data)
+        return hasher.hexdigest()[:32]
+
+
+class DatasetKeys:
+    """Identifies any part of a dataset by its content; the pixels are read once.
+
+    Args:
+        dataset: whose parts are to be identified.
+    """
+
+    def __init__(self, dataset: DomainDataset) -> None:
+        self._dataset = dataset
+        self._images = [
+            hashlib.blake2b(np.ascontiguousarray(image).data, digest_size=16).digest() for image in dataset.images
+        ]
+        self._known: dict[tuple[str, bytes], str] = {}
+
+    def of_images(self, indices: np.ndarray) -> str:
+        """The key of the pixels alone: what an answer for them depends on."""
+        return self._once("images", indices, self._of_images)
+
+    def of_labelled(self, indices: np.ndarray) -> str:
+        """The key of pixels with labels, domains, official splits and names: what a training depends on."""
+        return self._once("labelled", indices, self._of_labelled)
+
+    def _once(self, what: str, indices: np.ndarray, make: Callable[[np.ndarray], str]) -> str:
+        place = (what, hashlib.sha256(np.ascontiguousarray(indices, dtype=np.int64).data).digest())
+        if place not in self._known:
+            self._known[place] = make(indices)
+        return self._known[place]
+
+    def _of_images(self, indices: np.ndarray) -> str:
+        hasher = hashlib.sha256(repr(self._dataset.image_size).encode())
+        for index in indices.tolist():
+            hasher.update(self._images[index])
+        return hasher.hexdigest()[:24]
+
+    def _of_labelled(self, indices: np.ndarray) -> str:
+        from homefold.store.identity import digest  # imports torch
+
+        data = self._dataset
+        names = [data.domain_names[i] for i in data.domains[indices]]
+        splits = [data.splits[i] for i in indices] if data.splits else []
+        return digest([self.of_images(indices), data.labels[indices].tolist(), names, splits, list(data.class_names)])

@@ -2,17 +2,116 @@
 
 from __future__ import annotations
 
+import difflib
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from homefold.data.names import check_names
-from homefold.data.sources import ImageSource
+from homefold.data.decoding.image import MAX_MEGAPIXELS, Resize
+from homefold.data.paths import check_names
 from homefold.errors import DataError
 
-__all__ = ["ImageIndex"]
+if TYPE_CHECKING:  # a process that only decodes shows no progress
+    from homefold.runtime.progress import ProgressReporter
+
+__all__ = ["ImageIndex", "ImageSource", "KeyKind", "LoadRequest", "Stamp", "check_domains", "file_stamp"]
+
+KeyKind = Literal["times", "content"]
+"""`"times"`: an image whose place, size and times were met before has the bytes it had then; `"content"`: read it."""
+
+
+@dataclass(frozen=True)
+class LoadRequest:
+    """How a dataset is wanted: what every reader is given.
+
+    Args:
+        root: where its files lie; None for an embedded dataset.
+        size: `(height, width)` of every image; None for what the dataset usually has.
+        resize: `"squash"` or `"crop"`, as in `decode_image`.
+        skip_bad: leave images out that cannot be decoded.
+        domains: only these, in this order; None for all.
+        seed: decides what is random in the dataset.
+        workers: threads that decode; None for as many as there are cores, or decoder processes where they pay.
+        reporter: is told the progress and the warnings.
+        max_megapixels: larger images count as bad.
+        allow_one_class: accept a single class, which can be predicted but not learned.
+        use_cache: keep decoded images on disk, and take them from there.
+        cache_key: `"times"` trusts places, sizes and times of files met before; `"content"` reads every byte anew.
+    """
+
+    root: Path | None = None
+    size: tuple[int, int] | None = None
+    resize: Resize = "squash"
+    skip_bad: bool = False
+    domains: tuple[str, ...] | None = None
+    seed: int = 0
+    workers: int | None = None
+    reporter: ProgressReporter | None = None
+    max_megapixels: float = MAX_MEGAPIXELS
+    allow_one_class: bool = False
+    use_cache: bool = True
+    cache_key: KeyKind = "times"
+
+    @property
+    def folder(self) -> Path:
+        """The root of a dataset that has files."""
+        assert self.root is not None
+        return self.root
+
+    @property
+    def progress(self) -> ProgressReporter:
+        """The reporter, or one that is silent."""
+        from homefold.runtime.progress import SilentReporter
+
+        return self.reporter or SilentReporter()
+
+
+class Stamp(NamedTuple):
+    """What tells whether an image is still the one that was decoded.
+
+    Args:
+        text: differs whenever the image's bytes may differ.
+        changed_ns: when they last changed, as far as the file system knows.
+    """
+
+    text: str
+    changed_ns: int
+
+
+class ImageSource(Protocol):
+    """An image that has not been decoded yet; every method may be called from several threads at once."""
+
+    @property
+    def path(self) -> str:
+        """Where it lies, for people."""
+
+    def stamp(self) -> Stamp:
+        """Its place, size and times, without reading it."""
+
+    def digest(self) -> str:
+        """A hash of its stored bytes; empty when they cannot be read."""
+
+    def pixels(self, *, size: tuple[int, int] | None, resize: Resize, max_megapixels: float) -> np.ndarray:
+        """`(height, width, 3)` uint8; raises `BadImageError`. The arguments are `decode_image`'s."""
+
+
+def file_stamp(path: Path) -> Stamp:
+    """The stamp of a whole file: its absolute path, size and times; a missing file has one too.
+
+    The time of the last change of the *entry* (ctime) is in it because tools that restore the time of the content, such
+    as `cp -p` and `rsync -t`, cannot restore that one.
+    """
+    name = os.path.abspath(path)
+    try:
+        status = os.stat(name)
+    except OSError as error:
+        return Stamp(f"{name}|{error.errno}", 0)
+    times = (status.st_mtime_ns, status.st_ctime_ns)
+    return Stamp(f"{name}|{status.st_size}|{times[0]}|{times[1]}", max(times))
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,33 +161,21 @@ class ImageIndex:
 
     def named_counts(self) -> dict[str, dict[str, int]]:
         """`counts` as `{domain: {class: images}}`."""
-        return {
-            domain: dict(zip(self.class_names, row, strict=True))
-            for domain, row in zip(self.domain_names, self.counts().tolist(), strict=True)
-        }
+        rows = [dict(zip(self.class_names, row, strict=True)) for row in self.counts().tolist()]
+        return dict(zip(self.domain_names, rows, strict=True))
 
     def positions_of(self, domain: int) -> range:
         """Where the images of a domain stand."""
         first, last = np.searchsorted(self.domains, [domain, domain + 1])
         return range(int(first), int(last))
 
-    def only(self, names: Sequence[str]) -> ImageIndex:
-        """The images of the named domains, in the order given."""
-        if not names or len(set(names)) < len(names):
-            raise DataError(f"The domains to load must be at least one, each named once; got {list(names)}.")
-        for name in names:
-            if name not in self.domain_names:
-                raise DataError(
-                    f"There is no domain {name!r} of {self.name} in {self.root}; there are "
-                    f"{', '.join(self.domain_names) or 'none'}."
-                )
-        ranges = [self.positions_of(self.domain_names.index(name)) for name in names]
-        kept = [i for positions in ranges for i in positions]
-        return replace(
-            self,
-            sources=[self.sources[i] for i in kept],
-            labels=self.labels[kept],
-            domains=np.repeat(np.arange(len(names)), [len(positions) for positions in ranges]),
-            domain_names=tuple(names),
-            splits=tuple(self.splits[i] for i in kept) if self.splits else (),
-        )
+
+def check_domains(wanted: Sequence[str], known: Sequence[str], where: object) -> None:
+    """Stop at domains that are named twice or are not among the known ones."""
+    if not wanted or len(set(wanted)) < len(wanted):
+        raise DataError(f"The domains to load must be at least one, each named once; got {list(wanted)}.")
+    for name in wanted:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise DataError(f"There is no domain {name!r} in {where}; it has {', '.join(known)}.{hint}")

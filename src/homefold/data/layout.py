@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from homefold.data.archives import archive_images, is_archive, is_compressed_tar
-from homefold.data.images import is_image_name
-from homefold.data.index import ImageIndex
-from homefold.data.paths import special_kind, walking
-from homefold.data.sources import FileImage, ImageSource
+from homefold.data.archives import FileImage, archive_images, is_archive, is_compressed_tar, walk
+from homefold.data.index import ImageIndex, ImageSource, LoadRequest, check_domains
+from homefold.data.paths import special_kind
 from homefold.errors import DataError
+from homefold.runtime.text import counted, some
 
 __all__ = ["Layout", "find_images_of"]
 
@@ -27,7 +27,6 @@ _SPLITS = {
     "test": "test",
     "full": "full",
 }
-_NAMED_AT_MOST = 5
 
 
 @dataclass(frozen=True)
@@ -50,25 +49,22 @@ class Layout:
     classes: Mapping[str, tuple[str, ...]]
     overlapping_splits: bool = False
 
-    def __post_init__(self) -> None:
-        prefix = _plain(self.name)
-        domains = {}
-        for domain, others in self.domains.items():
-            for alias in map(_plain, (domain, *others)):
-                domains[alias] = domains[prefix + alias] = domain
-        classes = {_plain(alias): name for name, others in self.classes.items() for alias in (name, *others)}
-        object.__setattr__(self, "_domain_of", domains)
-        object.__setattr__(self, "_class_of", classes)
+    @cached_property
+    def _domain_of(self) -> dict[str, str]:
+        names = [(_plain(alias), domain) for domain, others in self.domains.items() for alias in (domain, *others)]
+        return {prefix + alias: domain for prefix in ("", _plain(self.name)) for alias, domain in names}
+
+    @cached_property
+    def _class_of(self) -> dict[str, str]:
+        return {_plain(alias): name for name, others in self.classes.items() for alias in (name, *others)}
 
     def domain_of(self, folder: str) -> str | None:
         """The domain that a folder or archive of this name holds."""
-        found: str | None = self._domain_of.get(_plain(folder))  # type: ignore[attr-defined]
-        return found
+        return self._domain_of.get(_plain(folder))
 
     def class_of(self, folder: str) -> str | None:
         """The class that a folder of this name holds."""
-        found: str | None = self._class_of.get(_plain(folder))  # type: ignore[attr-defined]
-        return found
+        return self._class_of.get(_plain(folder))
 
 
 def _plain(name: str) -> str:
@@ -76,20 +72,11 @@ def _plain(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Found:
-    """An image with the folders it lies in; an archive counts as a folder of its name."""
-
-    folders: tuple[str, ...]
-    source: ImageSource
-    in_archive: bool
-
-
-@dataclass(frozen=True)
 class _Placed:
-    """An image whose place in the dataset is known."""
+    """An image in a folder that is called like a domain; without a label where that folder is no class."""
 
     domain: str
-    label: str
+    label: str | None
     split: str | None
     source: ImageSource
     in_archive: bool
@@ -97,79 +84,71 @@ class _Placed:
     """Everything above the domain's folder, itself included: two different ones are two copies."""
 
 
-@dataclass(frozen=True)
-class _Stranger:
-    """An image in a folder that is called like a domain, but in no class."""
-
-    domain: str
-    below: str
-    path: str
-
-
-@dataclass
-class _Sorted:
-    placed: list[_Placed] = field(default_factory=list)
-    strangers: list[_Stranger] = field(default_factory=list)
-    ignored: int = 0
-
-    def set_others_aside(self) -> None:
-        """Pass over a folder like `office_home/Art` beside `PACS/art_painting`: no class of ours, and not needed."""
-        places = {image.below for image in self.placed}
-        domains = {image.domain for image in self.placed}
-        ours = [stranger for stranger in self.strangers if stranger.below in places or stranger.domain not in domains]
-        self.ignored += len(self.strangers) - len(ours)
-        self.strangers = ours
-
-
-def find_images_of(layout: Layout, root: Path, *, domains: Sequence[str] | None = None) -> ImageIndex:
+def find_images_of(layout: Layout, request: LoadRequest) -> ImageIndex:
     """Find a dataset's images in a folder, in the tars and zips in it, or in one archive.
 
     Unpacked images are preferred to archives of the same domain. Domains that are not there are warned of.
 
     Args:
         layout: how to recognise them.
-        root: a folder or an archive.
-        domains: only these, in this order; by default all that are there, in the layout's order.
+        request: its `root`, a folder or an archive; its `domains`, by default all that are there.
     """
+    root = request.folder
     if not os.path.exists(root):
         raise DataError(f"There is no folder or archive {root} to look for {layout.name} in.")
-    for domain in domains or ():
-        if domain not in layout.domains:
-            raise DataError(f"There is no domain {domain!r} in {layout.name}; it has {', '.join(layout.domains)}.")
-    found = _sort(layout, _all_images(root, layout))
-    found.set_others_aside()
-    wanted = tuple(layout.domains) if domains is None else tuple(domains)
-    copies = _one_copy_each(layout, found.placed)
-    _check_found(layout, root, found, copies, wanted, must_have=domains is not None)
-    warnings = []
+    wanted = tuple(layout.domains) if request.domains is None else request.domains
+    check_domains(wanted, tuple(layout.domains), layout.name)
+    found, ignored = _all_images(root, layout)
+    placed = [image for image in found if image.label is not None]
+    strangers = _strangers(found, placed)
+    ignored += len(found) - len(placed) - len(strangers)
+    if strangers:
+        raise DataError(
+            f"{counted(len(strangers), 'image')} in {root} lie in no class of {layout.name}: {some(strangers)}. "
+            f"Its classes are {', '.join(layout.classes)}. Rename the folder to the class meant, or move it away."
+        )
+    copies = _one_copy_each(layout, placed)
     missing = [domain for domain in wanted if domain not in copies]
-    if missing:
-        warnings.append(f"{layout.name} in {root} has no images of the domain {', '.join(missing)}.")
-    present = tuple(domain for domain in wanted if domain in copies)
-    chosen = {domain: _settle_splits(layout, domain, copies[domain]) for domain in present}
-    warnings += _missing_classes(layout, root, chosen)
-    return _index(layout, root, present, chosen, found.ignored, warnings)
+    if not copies or (missing and request.domains is not None):
+        which = f"the domain {missing[0]} of {layout.name}" if copies else layout.name
+        raise DataError(
+            f"There are no images of {which} in {root}. Expected …/<domain>/<class>/<image>, the domains being "
+            f"{', '.join(layout.domains)}."
+        )
+    warnings = [f"{layout.name} in {root} has no images of the domain {', '.join(missing)}."] if missing else []
+    chosen = {domain: _settle_splits(layout, domain, copies[domain]) for domain in wanted if domain in copies}
+    return _index(layout, root, chosen, ignored, warnings)
 
 
-def _all_images(root: Path, layout: Layout) -> Iterator[_Found]:
-    """Loose images first, then those in archives, which are opened only for domains that are not there loose."""
+def _all_images(root: Path, layout: Layout) -> tuple[list[_Placed], int]:
+    """Loose images, then those in archives, which are opened only for domains that are not there loose.
+
+    And how many other images there are.
+    """
     if root.is_file():
         if not is_archive(root):
             raise DataError(f"{root} is neither a folder nor an uncompressed tar or a zip. {_unpack(root)}")
-        yield from _in_archive(root, ())
-        return
+        return _placed(layout, _in_archive(root, ()), in_archive=True)
     if kind := special_kind(root):
         raise DataError(f"{root} is {kind}, not a folder. {_unpack(root)}")
-    loose, archives, compressed = _walk(root)
-    yield from loose
-    there = {placed.domain for placed in _sort(layout, loose).placed}
+    loose, archives, compressed = [], [], []
+    for folder, images, others in walk([root]):
+        parts = (root.resolve().name, *folder.relative_to(root).parts)
+        loose += [(parts, FileImage(image)) for image in images]
+        files = [path for path in others if not special_kind(path)]
+        archives += filter(is_archive, files)
+        compressed += filter(is_compressed_tar, files)
+    placed, ignored = _placed(layout, loose, in_archive=False)
+    there = {image.domain for image in placed if image.label is not None}
     if there >= set(layout.domains):
-        return
+        archives = []
+    elif not there and not archives and compressed:
+        raise DataError(f"There are no images of {layout.name} in {root}. {_unpack(compressed[0])}")
     for path in archives:
         if layout.domain_of(path.stem) not in there:
-            yield from _in_archive(path, path.relative_to(root).parent.parts)
-    if not there and not archives and compressed:
-        raise DataError(f"There are no images of {layout.name} in {root}. {_unpack(compressed[0])}")
+            packed, others = _placed(layout, _in_archive(path, path.relative_to(root).parent.parts), in_archive=True)
+            placed, ignored = placed + packed, ignored + others
+    return placed, ignored
 
 
 def _unpack(path: Path) -> str:
@@ -178,62 +157,35 @@ def _unpack(path: Path) -> str:
     return "Give the dataset's folder, or its tar or zip."
 
 
-def _walk(root: Path) -> tuple[list[_Found], list[Path], list[Path]]:
-    """Loose images, archives and compressed tars below a folder; links are followed, but never in a circle."""
-    loose, archives, compressed = [], [], []
-    seen: set[tuple[int, int]] = set()
-    for folder, folders, files in os.walk(root, followlinks=True, onerror=_refuse_unreadable):
-        with walking(folder):
-            status = os.stat(folder)
-        if (status.st_dev, status.st_ino) in seen:
-            folders.clear()
-            continue
-        seen.add((status.st_dev, status.st_ino))
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__MACOSX")
-        here = Path(folder)
-        parts = here.relative_to(root).parts
-        for name in sorted(files):
-            path = here / name
-            if special_kind(path):
-                continue
-            if is_image_name(name):
-                loose.append(_Found((root.resolve().name, *parts), FileImage(path), in_archive=False))
-            elif is_archive(path):
-                archives.append(path)
-            elif is_compressed_tar(path):
-                compressed.append(path)
-    return loose, archives, compressed
-
-
-def _refuse_unreadable(error: OSError) -> None:
-    with walking(error.filename):
-        raise error
-
-
-def _in_archive(path: Path, above: tuple[str, ...]) -> Iterator[_Found]:
+def _in_archive(path: Path, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], ImageSource]]:
+    """The images of an archive, which counts as a folder of its name, with the folders they lie in."""
     for member, image in archive_images(path):
-        folders = tuple(part for part in member.parent.parts if part != ".")
-        yield _Found((*above, path.stem, *folders), image, in_archive=True)
+        yield (*above, path.stem, *(part for part in member.parent.parts if part != ".")), image
 
 
-def _sort(layout: Layout, images: Iterator[_Found] | Sequence[_Found]) -> _Sorted:
-    result = _Sorted()
-    for image in images:
-        *above, last = ("", *image.folders)
+def _placed(
+    layout: Layout, images: Iterable[tuple[tuple[str, ...], ImageSource]], *, in_archive: bool
+) -> tuple[list[_Placed], int]:
+    """The images that lie in a domain, and how many do not."""
+    placed, ignored = [], 0
+    for folders, source in images:
+        *above, last = ("", *folders)
         split = _SPLITS.get(above[-1].casefold()) if above else None
         if split is not None:
             above.pop()
         domain = layout.domain_of(above[-1]) if above else None
         if domain is None:
-            result.ignored += 1
-            continue
-        label = layout.class_of(last)
-        place = "/".join(above)
-        if label is None:
-            result.strangers.append(_Stranger(domain, place, image.source.path))
-            continue
-        result.placed.append(_Placed(domain, label, split, image.source, image.in_archive, place))
-    return result
+            ignored += 1
+        else:
+            placed.append(_Placed(domain, layout.class_of(last), split, source, in_archive, "/".join(above)))
+    return placed, ignored
+
+
+def _strangers(found: Sequence[_Placed], placed: Sequence[_Placed]) -> list[str]:
+    """Images in no class, but for those in a folder like `office_home/Art` beside `PACS/art_painting`: not needed."""
+    places, domains = {image.below for image in placed}, {image.domain for image in placed}
+    without = [image for image in found if image.label is None]
+    return [image.source.path for image in without if image.below in places or image.domain not in domains]
 
 
 def _one_copy_each(layout: Layout, placed: Sequence[_Placed]) -> dict[str, list[_Placed]]:
@@ -252,36 +204,6 @@ def _one_copy_each(layout: Layout, placed: Sequence[_Placed]) -> dict[str, list[
             )
         result[domain] = candidates[0]
     return result
-
-
-def _check_found(
-    layout: Layout,
-    root: Path,
-    found: _Sorted,
-    copies: Mapping[str, Sequence[_Placed]],
-    wanted: Sequence[str],
-    *,
-    must_have: bool,
-) -> None:
-    if found.strangers:
-        paths = [stranger.path for stranger in found.strangers]
-        raise DataError(
-            f"{_images(len(paths))} in {root} lie in no class of {layout.name}: {_some(paths)}. "
-            f"Its classes are {', '.join(layout.classes)}. Rename the folder to the class meant, or move it away."
-        )
-    expected = f"Expected …/<domain>/<class>/<image>, the domains being {', '.join(layout.domains)}."
-    if not copies:
-        raise DataError(f"There are no images of {layout.name} in {root}. {expected}")
-    absent = [domain for domain in wanted if domain not in copies]
-    if absent and must_have:
-        raise DataError(f"There are no images of the domain {absent[0]} of {layout.name} in {root}. {expected}")
-
-
-def _missing_classes(layout: Layout, root: Path, chosen: Mapping[str, Sequence[_Placed]]) -> Iterator[str]:
-    for domain, images in chosen.items():
-        missing = [name for name in layout.classes if name not in {image.label for image in images}]
-        if missing:
-            yield f"{domain} of {layout.name} in {root} has no images of {_some(missing)}."
 
 
 def _settle_splits(layout: Layout, domain: str, images: list[_Placed]) -> list[_Placed]:
@@ -316,41 +238,30 @@ def _each_once(images: list[_Placed]) -> list[_Placed]:
 
 
 def _index(
-    layout: Layout,
-    root: Path,
-    domains: tuple[str, ...],
-    chosen: Mapping[str, list[_Placed]],
-    ignored: int,
-    warnings: list[str],
+    layout: Layout, root: Path, chosen: Mapping[str, list[_Placed]], ignored: int, warnings: list[str]
 ) -> ImageIndex:
-    class_names = tuple(layout.classes)
-    ordered = [
-        (d, class_names.index(image.label), image)
-        for d, domain in enumerate(domains)
-        for image in sorted(chosen[domain], key=lambda image: (class_names.index(image.label), image.source.path))
+    class_names = list(layout.classes)
+    cells = [
+        (d, class_names.index(str(image.label)), image) for d, domain in enumerate(chosen) for image in chosen[domain]
     ]
-    splits = [image.split for _, _, image in ordered]
-    official = all(split in ("train", "val", "test") for split in splits)
-    if not official and any(split in ("train", "val", "test") for split in splits):
+    cells.sort(key=lambda cell: (cell[0], cell[1], cell[2].source.path))
+    for d, domain in enumerate(chosen):
+        lacking = set(class_names) - {class_names[c] for own, c, _ in cells if own == d}
+        if lacking:
+            names = some(sorted(lacking, key=class_names.index))
+            warnings.append(f"{domain} of {layout.name} in {root} has no images of {names}.")
+    splits = {image.split in ("train", "val", "test") for _, _, image in cells}
+    if splits == {True, False}:
         warnings.append(f"Only some domains of {layout.name} in {root} have official splits; they are not used.")
     return ImageIndex(
         name=layout.name,
         root=root,
-        sources=[image.source for _, _, image in ordered],
-        labels=np.array([label for _, label, _ in ordered], dtype=np.int64),
-        domains=np.array([d for d, _, _ in ordered], dtype=np.int64),
-        class_names=class_names,
-        domain_names=domains,
-        splits=tuple(str(split) for split in splits) if official else (),
+        sources=[image.source for _, _, image in cells],
+        labels=np.array([c for _, c, _ in cells], np.int64),
+        domains=np.array([d for d, _, _ in cells], np.int64),
+        class_names=tuple(class_names),
+        domain_names=tuple(chosen),
+        splits=tuple(str(image.split) for _, _, image in cells) if splits == {True} else (),
         ignored=ignored,
         warnings=tuple(warnings),
     )
-
-
-def _some(paths: Sequence[str]) -> str:
-    rest = len(paths) - _NAMED_AT_MOST
-    return ", ".join(paths[:_NAMED_AT_MOST]) + (f" and {rest} more" if rest > 0 else "")
-
-
-def _images(n: int) -> str:
-    return "1 image" if n == 1 else f"{n} images"

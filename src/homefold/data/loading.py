@@ -1,119 +1,69 @@
-"""From an index to a dataset: decode into memory, or take the decoded images from the cache."""
+"""From images that were found to a dataset: decoded into memory, or taken from the cache."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
+from homefold.data.archives import FileImage
+from homefold.data.cache.images import CacheUnavailableError, ImageCache
 from homefold.data.dataset import DomainDataset
-from homefold.data.decoding import decode_all
-from homefold.data.image_cache import CacheUnavailableError, ImageCache, KeyKind
-from homefold.data.images import MAX_MEGAPIXELS, Resize
-from homefold.data.index import ImageIndex
+from homefold.data.decoding.image import MAX_MEGAPIXELS, Resize
+from homefold.data.decoding.many import decode_all
+from homefold.data.index import ImageIndex, LoadRequest
 from homefold.errors import DataError
-from homefold.runtime.progress import ProgressReporter, SilentReporter
+from homefold.runtime.progress import ProgressReporter
+from homefold.runtime.text import counted
 
-__all__ = ["decode_index", "load_index"]
+__all__ = ["load_images", "load_index"]
 
 
-def decode_index(
-    index: ImageIndex,
+def load_images(
+    paths: Sequence[str | Path],
     *,
-    size: tuple[int, int],
+    size: tuple[int, int] = (224, 224),
     resize: Resize = "squash",
     skip_bad: bool = False,
     workers: int | None = None,
     reporter: ProgressReporter | None = None,
     max_megapixels: float = MAX_MEGAPIXELS,
-) -> DomainDataset:
-    """Decode every image of an index into memory.
+) -> tuple[np.ndarray, list[Path], list[tuple[str, str]]]:
+    """Decode images that need no labels.
 
     Args:
-        index: what to decode.
-        size, resize, skip_bad, workers, reporter, max_megapixels: as in `load_folder`.
+        paths: image files, as from `find_images`.
+        size, resize, skip_bad, workers, reporter, max_megapixels: as in `LoadRequest`.
+
+    Returns:
+        The images, `(n, height, width, 3)` uint8; the path of each; `(path, reason)` of those left out.
     """
-    reporter = reporter or SilentReporter()
-    _tell_warnings(index, reporter)
-    images, kept, skipped = decode_all(
-        index.sources,
-        size,
-        resize=resize,
-        skip_bad=skip_bad,
-        max_megapixels=max_megapixels,
-        workers=workers,
-        reporter=reporter,
+    files = [Path(path) for path in paths]
+    request = LoadRequest(
+        resize=resize, skip_bad=skip_bad, workers=workers, reporter=reporter, max_megapixels=max_megapixels
     )
-    return _dataset(index, images, kept, skipped, reporter)
+    images, kept, skipped = decode_all([FileImage(file) for file in files], size, request)
+    return images, [files[i] for i in kept], skipped
 
 
-def load_index(
-    index: ImageIndex,
-    *,
-    size: tuple[int, int],
-    resize: Resize = "squash",
-    skip_bad: bool = False,
-    workers: int | None = None,
-    reporter: ProgressReporter | None = None,
-    max_megapixels: float = MAX_MEGAPIXELS,
-    use_cache: bool = True,
-    cache_key: KeyKind = "times",
-) -> DomainDataset:
-    """Take the decoded images of an index from the cache, after decoding there what it does not have.
+def load_index(index: ImageIndex, size: tuple[int, int], request: LoadRequest) -> DomainDataset:
+    """The decoded images of an index, from the cache unless the request does without it.
 
     Where the cache cannot be written the images are decoded into memory instead, and that is said.
 
     Args:
         index: what to load.
-        size, resize, skip_bad, workers, reporter, max_megapixels: as in `load_folder`.
-        use_cache: neither read nor write the cache when false.
-        cache_key: `"times"` trusts places, sizes and times of files met before; `"content"` reads every byte anew.
+        size: `(height, width)` of every image.
+        request: how.
     """
-    reporter = reporter or SilentReporter()
-    if use_cache:
-        try:
-            images, kept, skipped = ImageCache().images(
-                index,
-                size=size,
-                resize=resize,
-                skip_bad=skip_bad,
-                workers=workers,
-                reporter=reporter,
-                max_megapixels=max_megapixels,
-                cache_key=cache_key,
-            )
-        except CacheUnavailableError as reason:
-            reporter.message(f"The decoded images are not kept for later runs: {reason}")
-        else:
-            _tell_warnings(index, reporter)
-            return _dataset(index, images, kept, skipped, reporter)
-    return decode_index(
-        index,
-        size=size,
-        resize=resize,
-        skip_bad=skip_bad,
-        workers=workers,
-        reporter=reporter,
-        max_megapixels=max_megapixels,
-    )
-
-
-def _tell_warnings(index: ImageIndex, reporter: ProgressReporter) -> None:
+    images, kept, skipped = _decoded(index, size, request)
     for warning in index.warnings:
-        reporter.message(warning)
-
-
-def _dataset(
-    index: ImageIndex,
-    images: np.ndarray,
-    kept: np.ndarray,
-    skipped: Sequence[tuple[str, str]],
-    reporter: ProgressReporter,
-) -> DomainDataset:
+        request.progress.message(warning)
     labels, domains = index.labels[kept], index.domains[kept]
     if skipped:
         _check_nothing_emptied(index, labels, domains, len(skipped))
-        reporter.message(f"Left out {_images(len(skipped), '')} that could not be decoded.")
+        request.progress.message(f"Left out {counted(len(skipped), 'image')} that could not be decoded.")
     return DomainDataset(
         images=images,
         labels=labels,
@@ -127,6 +77,17 @@ def _dataset(
     )
 
 
+def _decoded(
+    index: ImageIndex, size: tuple[int, int], request: LoadRequest
+) -> tuple[np.ndarray, np.ndarray, list[tuple[str, str]]]:
+    if request.use_cache:
+        try:
+            return ImageCache().images(index, size, request)
+        except CacheUnavailableError as reason:
+            request.progress.message(f"The decoded images are not kept for later runs: {reason}")
+    return decode_all(index.sources, size, request)
+
+
 def _check_nothing_emptied(index: ImageIndex, labels: np.ndarray, domains: np.ndarray, skipped: int) -> None:
     for what, names, before, after in (
         ("class", index.class_names, index.labels, labels),
@@ -135,10 +96,6 @@ def _check_nothing_emptied(index: ImageIndex, labels: np.ndarray, domains: np.nd
         emptied = [names[i] for i in np.setdiff1d(before, after)]
         if emptied:
             raise DataError(
-                f"Leaving out the {_images(skipped, 'bad ')} in {index.root} leaves no image of "
+                f"Leaving out the {counted(skipped, 'bad image')} in {index.root} leaves no image of "
                 f"the {what} {', '.join(emptied[:10])}. Replace the bad images, or remove that {what}'s folder."
             )
-
-
-def _images(n: int, adjective: str) -> str:
-    return f"{n} {adjective}image" if n == 1 else f"{n} {adjective}images"

@@ -1,17 +1,18 @@
-"""Paths that people give, and what they lead to: an empty one is no folder, and a pipe is never waited for."""
+"""Paths and names that people give: an empty path is no folder, a pipe is never waited for, a name must be text."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from homefold.errors import DataError
+from homefold.runtime.text import as_text
 
-__all__ = ["given_path", "reading", "special_kind", "walking"]
+__all__ = ["check_names", "given_path", "reading", "special_kind", "walking"]
 
 _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
@@ -78,3 +79,13 @@ def walking(folder: str | os.PathLike[str]) -> Iterator[None]:
         raise DataError(
             f"The folder {folder!s} may not be read ({reason}); make it readable (chmod u+rx) or move it away."
         ) from None
+
+
+def check_names(what: str, names: Sequence[str], where: object) -> None:
+    """Stop at a name of a class or domain (`what`) that cannot be saved with a model."""
+    for name in map(str, names):
+        if as_text(name) != name:
+            raise DataError(
+                f"The {what} {as_text(name)} in {as_text(str(where))} has a name that is not valid UTF-8, so that no "
+                f"model could be saved with it; rename it."
+            )

@@ -1,4 +1,4 @@
-"""Setting a part of the source images aside for model selection."""
+"""Parts of a dataset in which every domain and class keeps its share: for model selection, and to look at fewer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from homefold.data.dataset import DomainDataset
 from homefold.errors import ConfigError, DataError
 from homefold.runtime.seeding import derive_seed
 
-__all__ = ["holdout_split", "selection_split"]
+__all__ = ["holdout_split", "selection_split", "stratified_rows"]
 
 
 def holdout_split(labels: np.ndarray, domains: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -63,3 +63,30 @@ def selection_split(source: DomainDataset, fraction: float, seed: int) -> tuple[
             f"least two images of each class in each domain."
         )
     return train, held_out
+
+
+def stratified_rows(groups: np.ndarray, most: int, seed: int) -> np.ndarray:
+    """At most `most` row numbers, ascending: all rows if there are no more, else a seeded draw from every group.
+
+    Each group has its share of the draw, and at least one row where there are no more groups than that.
+
+    >>> stratified_rows(np.array([0, 1, 0, 1, 0, 1]), most=4, seed=0).tolist()
+    [0, 1, 2, 5]
+
+    Args:
+        groups: `(n,)` or `(n, k)` integers: what each row is of, its class and its domain say.
+        most: how many rows to keep.
+        seed: of the draw.
+    """
+    n = len(groups)
+    if n <= most:
+        return np.arange(n)
+    random = np.random.default_rng(derive_seed(seed, "stratified rows"))
+    _, group, counts = np.unique(groups, axis=0, return_inverse=True, return_counts=True)
+    shuffled = random.permutation(n)
+    rows = shuffled[np.argsort(group.reshape(n)[shuffled], kind="stable")]
+    rank = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
+    # How much of its group comes before a row: those with the least give every group the same part of itself.
+    before = rank / np.repeat(counts, counts)
+    ties = random.permutation(n)
+    return np.sort(rows[ties[np.argsort(before[ties], kind="stable")][:most]])

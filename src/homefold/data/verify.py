@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from homefold.data.archive_folder import index_archive
-from homefold.data.archives import is_archive
-from homefold.data.decoding import map_images
-from homefold.data.folder import index_folder
-from homefold.data.images import MAX_MEGAPIXELS, BadImageError
-from homefold.data.index import ImageIndex
+from homefold.data.decoding.image import MAX_MEGAPIXELS, BadImageError
+from homefold.data.decoding.many import map_images
+from homefold.data.index import ImageIndex, ImageSource, LoadRequest
 from homefold.data.paths import given_path
-from homefold.data.registry import LoadRequest, dataset_entry
-from homefold.data.sources import ImageSource
+from homefold.data.registry import dataset_entry
 from homefold.errors import DataError
 from homefold.runtime.progress import ProgressReporter
+from homefold.runtime.text import counted, some
 
-__all__ = ["DuplicateGroup", "Published", "VerificationReport", "verify_dataset", "verify_folder"]
+__all__ = ["DuplicateGroup", "Published", "VerificationReport", "verify_dataset"]
 
 Published = Mapping[str, Mapping[str, int] | int]
 """How many images there should be: `{domain: {class: count}}`, or `{domain: count}` where no more is known."""
 
-_NAMED_AT_MOST = 5
+_some = partial(some, separator="; ")
 
 
 @dataclass(frozen=True)
@@ -89,34 +86,6 @@ class VerificationReport:
         return {"verdict": self.verdict, **asdict(self)}
 
 
-def verify_folder(
-    root: str | Path,
-    *,
-    domains: Sequence[str] | None = None,
-    workers: int | None = None,
-    reporter: ProgressReporter | None = None,
-    max_megapixels: float = MAX_MEGAPIXELS,
-) -> VerificationReport:
-    """Decode every image of `root/domain/class/image` at its own size and report what should not be as it is.
-
-    A folder that is no dataset at all is reported too, not raised.
-
-    Args:
-        root: the folder of domains.
-        domains: only these; by default all.
-        workers: threads that decode; by default as many as there are cores.
-        reporter: is told the progress.
-        max_megapixels: larger images count as bad.
-    """
-    try:
-        path = given_path(root)
-        find = index_archive if is_archive(path) and os.path.isfile(path) else index_folder
-        index = find(path, domains=domains)
-    except DataError as error:
-        return _nothing_found(root, error)
-    return _verify(index, None, decode=True, workers=workers, reporter=reporter, max_megapixels=max_megapixels)
-
-
 def verify_dataset(
     name: str,
     root: str | Path,
@@ -127,59 +96,46 @@ def verify_dataset(
     reporter: ProgressReporter | None = None,
     max_megapixels: float = MAX_MEGAPIXELS,
 ) -> VerificationReport:
-    """Compare a named dataset with what was published of it, and decode every image at its own size.
+    """Compare a dataset with what was published of it, and decode every image at its own size.
+
+    Files that make no dataset at all are reported too, not raised.
 
     Args:
-        name: a name of `list_datasets()`.
+        name: a name of `list_datasets()`; `"folder"` for any folder of domains.
         root: where its files lie.
         domains: only these; by default all that were published.
         decode: false compares the counts alone.
-        workers, reporter, max_megapixels: as in `verify_folder`.
+        workers, reporter, max_megapixels: as in `LoadRequest`.
     """
     entry = dataset_entry(name)
     if entry.index is None:
         raise DataError(f"{name} is embedded: it has no files that could be damaged.")
     wanted = None if domains is None else tuple(domains)
     try:
-        index = entry.index(LoadRequest(root=given_path(root), domains=wanted))
-    except DataError as error:
-        return _nothing_found(root, error)
-    published = entry.published
-    if published is not None and wanted is not None:
-        published = {domain: published[domain] for domain in wanted}
-    return _verify(index, published, decode=decode, workers=workers, reporter=reporter, max_megapixels=max_megapixels)
+        request = LoadRequest(
+            given_path(root), domains=wanted, workers=workers, reporter=reporter, max_megapixels=max_megapixels
+        )
+        index = entry.index(request)
+        published = entry.published or {}
+        if published and wanted is not None:
+            published = {domain: published[domain] for domain in wanted}
+        return _verify(index, published, decode, request)
+    except DataError as error:  # also a whole file of many images that cannot be read
+        return VerificationReport(str(root), 0, {}, (), (), 0, errors=(str(error),), warnings=())
 
 
-def _nothing_found(root: str | Path, error: DataError) -> VerificationReport:
-    return VerificationReport(str(root), 0, {}, (), (), 0, errors=(str(error),), warnings=())
-
-
-def _verify(
-    index: ImageIndex,
-    published: Published | None,
-    *,
-    decode: bool,
-    workers: int | None,
-    reporter: ProgressReporter | None,
-    max_megapixels: float,
-) -> VerificationReport:
+def _verify(index: ImageIndex, published: Published, decode: bool, request: LoadRequest) -> VerificationReport:
     def digest(source: ImageSource) -> bytes:
-        pixels = source.pixels(size=None, resize="squash", max_megapixels=max_megapixels)
+        pixels = source.pixels(size=None, resize="squash", max_megapixels=request.max_megapixels)
         return hashlib.blake2b(pixels.data, digest_size=16, salt=_shape_salt(pixels)).digest()
 
-    results: list[bytes | BadImageError] = []
-    if decode:
-        found = map_images(digest, index.sources, description="checking images", workers=workers, reporter=reporter)
-        try:
-            results = list(found)
-        except DataError as error:  # a whole file of many images that cannot be read
-            return _nothing_found(index.root, error)
+    results = list(map_images(digest, index.sources, "checking images", request)) if decode else []
     bad = tuple((result.name, result.reason) for result in results if isinstance(result, BadImageError))
     duplicates = _duplicate_groups(index, results)
     differences = _count_sentences(index, published)
     conflicts = _conflict_sentences(duplicates)
     # Twins under two labels that were published so are a flaw of the dataset, not of this copy of it.
-    as_published = published is not None and not differences
+    as_published = published and not differences
     return VerificationReport(
         root=str(index.root),
         images=len(index),
@@ -189,21 +145,17 @@ def _verify(
         ignored=index.ignored,
         errors=(*differences, *_bad_sentences(bad), *(() if as_published else conflicts)),
         warnings=(*index.warnings, *(conflicts if as_published else ()), *_duplicate_sentences(duplicates)),
-        published={domain: _total(counts) for domain, counts in (published or {}).items()},
+        published={domain: n if isinstance(n, int) else sum(n.values()) for domain, n in published.items()},
         decoded=decode,
-        by_domain_only=tuple(domain for domain, counts in (published or {}).items() if isinstance(counts, int)),
+        by_domain_only=tuple(domain for domain, n in published.items() if isinstance(n, int)),
     )
 
 
-def _total(counts: Mapping[str, int] | int) -> int:
-    return counts if isinstance(counts, int) else sum(counts.values())
-
-
-def _count_sentences(index: ImageIndex, published: Published | None) -> list[str]:
+def _count_sentences(index: ImageIndex, published: Published) -> list[str]:
     """Where the counts differ from the published ones."""
     found = index.named_counts()
     differing = []
-    for domain, expected in (published or {}).items():
+    for domain, expected in published.items():
         own = found.get(domain, {})
         if isinstance(expected, int):
             if sum(own.values()) != expected:
@@ -244,7 +196,7 @@ def _bad_sentences(bad: Sequence[tuple[str, str]]) -> list[str]:
     if not bad:
         return []
     listed = _some([f"{path} {reason}" for path, reason in bad])
-    return [f"{_images(len(bad))} cannot be decoded: {listed}. Replace or remove, or fit with --skip-bad."]
+    return [f"{counted(len(bad), 'image')} cannot be decoded: {listed}. Replace or remove, or fit with --skip-bad."]
 
 
 def _conflict_sentences(duplicates: Sequence[DuplicateGroup]) -> list[str]:
@@ -252,7 +204,7 @@ def _conflict_sentences(duplicates: Sequence[DuplicateGroup]) -> list[str]:
     if not conflicts:
         return []
     return [
-        f"{_images(len(conflicts))} under more than one class: {_listed(conflicts)}. "
+        f"{counted(len(conflicts), 'image')} under more than one class: {_listed(conflicts)}. "
         "Keep each under the one class it shows."
     ]
 
@@ -263,12 +215,12 @@ def _duplicate_sentences(duplicates: Sequence[DuplicateGroup]) -> list[str]:
     sentences = []
     if across:
         sentences.append(
-            f"{_images(len(across))} in more than one domain: {_listed(across)}. That is leakage: "
+            f"{counted(len(across), 'image')} in more than one domain: {_listed(across)}. That is leakage: "
             "a model tested on one of these domains has seen the image in another. Keep each in one domain."
         )
     if within:
         sentences.append(
-            f"{_images(len(within))} more than once in the same domain and class: {_listed(within)}. "
+            f"{counted(len(within), 'image')} more than once in the same domain and class: {_listed(within)}. "
             "A copy can be held out while the other is trained on; keep one."
         )
     return sentences
@@ -276,12 +228,3 @@ def _duplicate_sentences(duplicates: Sequence[DuplicateGroup]) -> list[str]:
 
 def _listed(groups: Sequence[DuplicateGroup]) -> str:
     return _some([" = ".join(group.paths) for group in groups])
-
-
-def _some(texts: Sequence[str]) -> str:
-    rest = len(texts) - _NAMED_AT_MOST
-    return "; ".join(texts[:_NAMED_AT_MOST]) + (f"; and {rest} more" if rest > 0 else "")
-
-
-def _images(n: int) -> str:
-    return "1 image" if n == 1 else f"{n} images"

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from homefold.data.dataset import DomainDataset
-from homefold.data.images import resize_images
+from homefold.data.decoding.image import resize_images
 from homefold.manifold import nearest_index
 from homefold.methods.base import Answers
 from homefold.runtime.seeding import derive_seed

@@ -11,9 +11,8 @@ import numpy as np
 import torch
 
 from homefold.config import HomefoldConfig, config_to_dict, preset_config
-from homefold.data.dataset import DomainDataset
-from homefold.data.dataset_keys import DatasetKeys
-from homefold.data.digits_mini import load_digits_mini
+from homefold.data.dataset import DatasetKeys, DomainDataset
+from homefold.data.datasets.digits_mini import load_digits_mini
 from homefold.data.splits import selection_split
 from homefold.errors import ConfigError
 from homefold.evaluation.demo_picture import draw_homecoming

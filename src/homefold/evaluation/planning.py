@@ -12,8 +12,7 @@ import numpy as np
 
 from homefold.config import HomefoldConfig, config_to_dict, replace_settings
 from homefold.config.grammar import with_settings
-from homefold.data.dataset import DomainDataset
-from homefold.data.dataset_keys import DatasetKeys
+from homefold.data.dataset import DatasetKeys, DomainDataset
 from homefold.data.registry import list_datasets, load_dataset
 from homefold.errors import ConfigError, DataError
 from homefold.evaluation.options import BenchOptions

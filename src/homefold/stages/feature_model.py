@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from homefold.classifier import Classifier, ClassifierConfig, build_classifier, fit_classifier
-from homefold.data.stratified import stratified_rows
+from homefold.data.splits import stratified_rows
 from homefold.errors import ModelFileError, NotFiniteError, cut
 from homefold.features.loss import cosine_normalise
 from homefold.manifold import (

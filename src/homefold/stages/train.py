@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from homefold.data.names import written
 from homefold.manifold import Manifold, ManifoldConfig, build_manifold
+from homefold.runtime.text import as_text
 from homefold.stages.classifier import classifier_id, classifier_stage
 from homefold.stages.feature_model import FeatureModel, calibration_features
 from homefold.stages.features import FeatureStage, features_ids, train_feature_stage
@@ -80,7 +80,7 @@ def _reports(
         "images": {
             "trained_on": len(train),
             "held_out": len(held_out),
-            "skipped": [[written(text) for text in item] for item in task.source.skipped],
+            "skipped": [[as_text(text) for text in item] for item in task.source.skipped],
         },
         "features": features.report,
         **of_manifold,

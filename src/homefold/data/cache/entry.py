@@ -1,0 +1,234 @@
+"""One folder of the cache: an array of decoded images, and the index that says what they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import zlib
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+try:
+    import fcntl
+except ImportError:  # Windows refuses to delete or rename a file that is mapped, which protects it as well
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["IMAGES_FILE", "CacheEntry", "Piece", "checksum", "create_array", "cut_to", "read_entry", "write_index"]
+
+IMAGES_FILE, _INDEX_FILE = "images.npy", "index.json"
+_FORMAT = 3
+_STAMPS_AT_MOST = 8
+_AT_ONCE = 1 << 26
+
+
+def create_array(file: IO[bytes], n: int, size: tuple[int, int]) -> np.memmap[Any, Any]:
+    """An array of `n` images in an empty open file, with room on the disk for all of it.
+
+    A full disk is told now: a mapped page that finds no room later ends the process without a word.
+    """
+    shape = (n, *size, 3)
+    offset = _write_header(file, shape)
+    file.flush()
+    total = offset + int(np.prod(shape))
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, total)
+    elif shutil.disk_usage(Path(file.name).parent).free < total:
+        raise OSError(28, "No space left on device")
+    else:
+        file.truncate(total)
+    return np.memmap(file, dtype=np.uint8, mode="r+", offset=offset, shape=shape)
+
+
+def cut_to(file: IO[bytes], rows: int, size: tuple[int, int]) -> None:
+    """Keep the first `rows` images of the file, and nothing after them."""
+    offset = _write_header(file, (rows, *size, 3))
+    file.flush()
+    file.truncate(offset + rows * size[0] * size[1] * 3)
+
+
+def _write_header(file: IO[bytes], shape: tuple[int, ...]) -> int:
+    """The head of a `.npy` file; returns its length, which does not depend on how many images there are."""
+    file.seek(0)
+    np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
+    return file.tell()
+
+
+def checksum(images: np.ndarray) -> int:
+    """CRC-32 of the pixels: it finds every damage that a disk does, at the speed of memory (several GB/s)."""
+    pixels, found = images.reshape(-1), 0
+    for start in range(0, len(pixels), _AT_ONCE):
+        found = zlib.crc32(pixels[start : start + _AT_ONCE].data, found)
+    return found
+
+
+def _map_array(path: Path, shape: tuple[int, ...]) -> np.ndarray | None:
+    """An array of this shape, whose file cannot be deleted as long as it lives; None if it cannot be used.
+
+    The lock is on the open file, of which the map keeps a copy: filelock's end with their own object. Writing to the
+    array never reaches the file.
+    """
+    try:
+        with path.open("rb") as file:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_SH)
+            if np.lib.format.read_magic(file) != (1, 0):
+                return None
+            found, fortran_order, dtype = np.lib.format.read_array_header_1_0(file)
+            offset = file.tell()
+            complete = os.fstat(file.fileno()).st_size == offset + int(np.prod(shape))
+            if (found, fortran_order, dtype, complete) != (shape, False, np.dtype(np.uint8), True):
+                return None
+            return np.memmap(file, dtype=np.uint8, mode="c", offset=offset, shape=shape)
+    except (OSError, ValueError):
+        return None
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The images of one domain inside an entry.
+
+    Args:
+        key: a hash of all that the pixels depend on: the bytes of the images and the settings.
+        domain: the domain's name, for people.
+        rows: how many images.
+        checksum: of its pixels.
+        bad: `(position among the domain's files, reason)` of those that could not be decoded and have no row.
+        stamps: hashes of places, sizes and times at which these images were met, the latest last.
+    """
+
+    key: str
+    domain: str
+    rows: int
+    checksum: int
+    bad: tuple[tuple[int, str], ...] = ()
+    stamps: tuple[str, ...] = ()
+
+    def answers_to(self, key: str) -> bool:
+        """Whether a key of either kind is one of its own."""
+        return key == self.key or key in self.stamps
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    """One folder of the cache.
+
+    Args:
+        folder: where it lies.
+        names: of the datasets that it serves, the one it was built for first.
+        root: where its files lay when it was built.
+        size: `(height, width)` of its images.
+        pieces: what it holds, in the order of the rows.
+        bytes: what it takes on disk.
+        used: when it was last used, in seconds since 1970.
+    """
+
+    folder: Path
+    names: tuple[str, ...]
+    root: str
+    size: tuple[int, int]
+    pieces: tuple[Piece, ...]
+    bytes: int
+    used: float
+
+    @property
+    def name(self) -> str:
+        """The dataset that it was built for."""
+        return self.names[0]
+
+    def position_of(self, keys: Sequence[str]) -> int | None:
+        """Where the pieces that answer to `keys` stand, one after the other; None if they do not."""
+        starts = range(len(self.pieces) - len(keys) + 1)
+        return next((i for i in starts if all(self.pieces[i + j].answers_to(key) for j, key in enumerate(keys))), None)
+
+    def images(self, position: int, pieces: int) -> np.ndarray | None:
+        """The images of so many pieces from `position` on, mapped; None if they are damaged or gone.
+
+        The entry cannot be deleted as long as the array lives.
+        """
+        ends = np.cumsum([0, *(piece.rows for piece in self.pieces)]).tolist()
+        mapped = _map_array(self.folder / IMAGES_FILE, (ends[-1], *self.size, 3))
+        if mapped is None:
+            return None
+        for i in range(position, position + pieces):
+            if checksum(mapped[ends[i] : ends[i + 1]]) != self.pieces[i].checksum:
+                return None
+        return mapped[ends[position] : ends[position + pieces]]
+
+    def note_use(self) -> None:
+        """It was used now."""
+        with suppress(OSError):  # a cache that may only be read
+            os.utime(self.folder / _INDEX_FILE)
+
+    def remember(self, name: str, position: int, stamps: Sequence[str]) -> None:
+        """Note that the pieces from `position` on were met under these stamps, so that they need not be read again."""
+        pieces = list(self.pieces)
+        for i, stamp in enumerate(stamps, start=position):
+            kept = [known for known in pieces[i].stamps if known != stamp]
+            pieces[i] = replace(pieces[i], stamps=(*kept, stamp)[-_STAMPS_AT_MOST:])
+        names = tuple(dict.fromkeys((*self.names, name)))
+        with suppress(OSError, ValueError):
+            record = json.loads((self.folder / _INDEX_FILE).read_text(encoding="utf-8"))
+            _write(self.folder, {**record, "names": names, "pieces": [asdict(piece) for piece in pieces]})
+
+
+def read_entry(folder: Path) -> CacheEntry | None:
+    """The entry in a folder; None if there is none that can be used."""
+    try:
+        status = (folder / _INDEX_FILE).stat()
+        record = json.loads((folder / _INDEX_FILE).read_text(encoding="utf-8"))
+        if record["format"] != _FORMAT:
+            return None
+        first, *others = record["names"]
+        height, width = record["size"]
+        return CacheEntry(
+            folder=folder,
+            names=(str(first), *map(str, others)),
+            root=str(record["root"]),
+            size=(int(height), int(width)),
+            pieces=tuple(_piece(**piece) for piece in record["pieces"]),
+            bytes=(folder / IMAGES_FILE).stat().st_size + status.st_size,
+            used=status.st_mtime,
+        )
+    # Whatever is wrong with it, it can be made again.
+    except Exception:
+        return None
+
+
+def _piece(key: Any, domain: Any, rows: Any, checksum: Any, bad: Any, stamps: Any) -> Piece:
+    reasons = tuple((int(position), str(reason)) for position, reason in bad)
+    return Piece(str(key), str(domain), int(rows), int(checksum), reasons, tuple(map(str, stamps)))
+
+
+def write_index(folder: Path, *, name: str, root: Path, settings: dict[str, Any], pieces: Sequence[Piece]) -> None:
+    """Write what `read_entry` reads.
+
+    Args:
+        folder: the entry's.
+        name: of the dataset.
+        root: where its files lie.
+        settings: size, resize and limits.
+        pieces: in the order of the rows.
+    """
+    record = {"format": _FORMAT, "names": [name], "root": str(root), **settings}
+    _write(folder, {**record, "pieces": [asdict(piece) for piece in pieces]})
+
+
+def _write(folder: Path, record: dict[str, Any]) -> None:
+    """Replace the index at once; a folder that was deleted meanwhile is not made again."""
+    temporary = folder / f".{_INDEX_FILE}.{secrets.token_hex(8)}"
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            # ASCII, because the name of a folder on Linux need not be text.
+            json.dump(record, file, ensure_ascii=True, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(folder / _INDEX_FILE)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,155 @@
+"""CIFAR-10 and its corruptions: clean training images as one domain, each corruption × severity as another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from homefold.data.arrays import (
+    ArrayImage,
+    ArrayImages,
+    LabelledArray,
+    find_file,
+    index_arrays,
+    read_cifar_batch,
+    read_npz,
+)
+from homefold.data.dataset import DomainDataset
+from homefold.data.index import ImageIndex, LoadRequest
+from homefold.data.paths import reading
+from homefold.data.registry import DatasetEntry, register_dataset
+from homefold.errors import DataError
+
+__all__ = ["CIFAR10_CLASSES", "CORRUPTIONS", "SEVERITIES", "find_cifar10_c"]
+
+CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+_NAMES = """
+    gaussian_noise shot_noise impulse_noise defocus_blur glass_blur motion_blur zoom_blur snow frost fog brightness
+    contrast elastic_transform pixelate jpeg_compression speckle_noise gaussian_blur spatter saturate
+"""
+CORRUPTIONS = tuple(_NAMES.split())
+SEVERITIES = (1, 2, 3, 4, 5)
+
+_CLEAN = "clean"
+_SIZE = (32, 32)
+_CORRUPTED = tuple(f"{corruption}-{severity}" for corruption in CORRUPTIONS for severity in SEVERITIES)
+_EXPECTED = (
+    "Expected CIFAR-10-C/<corruption>.npy and labels.npy, and cifar-10-batches-py/data_batch_1 to 5 (homefold data get "
+    "cifar10 --to DIR) or cifar10.npz with x_train and y_train."
+)
+
+
+def _load(request: LoadRequest) -> DomainDataset:
+    """Neighbouring severities of one corruption are mapped from the official file itself; all else is cached."""
+    from homefold.data.loading import load_index
+
+    index, size = find_cifar10_c(request), request.size or _SIZE
+    if size != _SIZE or not _stand_together(request.domains or ()):
+        return load_index(index, size, request)
+    first = index.sources[0]
+    assert isinstance(first, ArrayImage)
+    row = first.images.first
+    return DomainDataset(
+        images=_mapped(first.images.file)[row : row + len(index)],
+        labels=index.labels,
+        domains=index.domains,
+        class_names=index.class_names,
+        domain_names=index.domain_names,
+        name=index.name,
+        paths=tuple(source.path for source in index.sources),
+        splits=index.splits,
+    )
+
+
+def _stand_together(domains: tuple[str, ...]) -> bool:
+    """Whether the domains are neighbours in the file of one corruption."""
+    if not domains or domains[0] not in _CORRUPTED:
+        return False
+    first = _CORRUPTED.index(domains[0])
+    one_corruption = len({domain.rpartition("-")[0] for domain in domains}) == 1
+    return one_corruption and domains == _CORRUPTED[first : first + len(domains)]
+
+
+@register_dataset(
+    DatasetEntry(
+        name="cifar10-c",
+        description="CIFAR-10's training images (clean), and its test images under 19 corruptions in 5 severities.",
+        source="CIFAR-10: homefold data get cifar10 --to DIR; CIFAR-10-C: Zenodo record 2535967",
+        licence="CIFAR-10: none stated, cite its report; CIFAR-10-C: CC BY 4.0",
+        layout="<root>/cifar-10-batches-py/data_batch_1…5 or <root>/cifar10.npz, and "
+        "<root>/CIFAR-10-C/<corruption>.npy with labels.npy",
+        domains=(_CLEAN, *_CORRUPTED),
+        classes=CIFAR10_CLASSES,
+        splits="clean is for training, the corrupted images are for testing",
+        published={
+            domain: dict.fromkeys(CIFAR10_CLASSES, 5000 if domain == _CLEAN else 1000)
+            for domain in (_CLEAN, *_CORRUPTED)
+        },
+        usual_size=_SIZE,
+        downloads=("CIFAR10",),
+        after_download="This is CIFAR-10, the domain `clean` of cifar10-c. The corrupted images come from Zenodo "
+        "record 2535967; unpack CIFAR-10-C.tar in {target}. Next: homefold data verify cifar10-c {target}",
+        load=_load,
+    )
+)
+def find_cifar10_c(request: LoadRequest) -> ImageIndex:
+    """The domains that are there: `clean` (CIFAR-10's 50,000 training images) and `<corruption>-<severity>`."""
+    for domain in request.domains or ():
+        if domain not in (_CLEAN, *_CORRUPTED):
+            raise DataError(
+                f"There is no domain {domain!r} in cifar10-c; it has clean and <corruption>-<severity>, such as fog-3, "
+                f"with the corruptions {', '.join(CORRUPTIONS)} and severities 1 to 5."
+            )
+
+    def read(domain: str) -> list[LabelledArray]:
+        return _clean(request.folder) if domain == _CLEAN else _corrupted(request.folder, domain)
+
+    return index_arrays(request, "cifar10-c", (_CLEAN, *_CORRUPTED), CIFAR10_CLASSES, read, _EXPECTED)
+
+
+def _find(root: Path, name: str) -> Path | None:
+    """Not in the folder of CIFAR-100-C, which has files of the same names and often lies beside."""
+    return find_file(root, name, but_in=lambda folder: "cifar100" in folder.replace("-", "").replace("_", ""))
+
+
+def _clean(root: Path) -> list[LabelledArray]:
+    if packed := _find(root, "cifar10.npz"):
+        train = read_npz(packed, "train")
+        return [] if train is None else [train]
+    first = _find(root, "data_batch_1")
+    if first is None:
+        return []
+    batches = [first.with_name(f"data_batch_{number}") for number in range(1, 6)]
+    absent = [str(batch) for batch in batches if not batch.exists()]
+    if absent:
+        raise DataError(f"CIFAR-10 is incomplete: there is no {', '.join(absent)}.")
+    return [read_cifar_batch(batch, "train") for batch in batches]
+
+
+def _corrupted(root: Path, domain: str) -> list[LabelledArray]:
+    corruption, _, severity = domain.rpartition("-")
+    path = _find(root, f"{corruption}.npy")
+    if path is None:
+        return []
+    labels_path = path.with_name("labels.npy")
+    if not labels_path.exists():
+        raise DataError(f"There is no labels.npy beside {path}; it belongs to CIFAR-10-C.")
+    array, labels = _mapped(path), _mapped(labels_path)
+    if len(array) != len(labels) or len(array) % len(SEVERITIES) or labels.ndim != 1:
+        raise DataError(
+            f"{path} has {len(array)} images and {labels_path} {labels.shape} labels; expected as many of each, the "
+            "five severities one after the other."
+        )
+    n = len(array) // len(SEVERITIES)
+    start = (int(severity) - 1) * n
+    images = ArrayImages(path, n, lambda: array[start : start + n], first=start)
+    return [LabelledArray(images, np.asarray(labels[start : start + n], dtype=np.int64), "test")]
+
+
+def _mapped(path: Path) -> np.ndarray:
+    with reading(path, "an .npy"):
+        array = np.load(path, mmap_mode="c", allow_pickle=False)
+    if array.dtype.kind not in "iu":
+        raise DataError(f"{path} must hold integers; it holds {array.dtype}.")
+    return array

@@ -1,0 +1,216 @@
+"""Images laid out as `root/domain/class/image`, in a folder, a tar or a zip: found, checked and put in order."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from homefold.data.archives import FileImage, archive_images, is_archive, list_folder, walk
+from homefold.data.decoding.image import IMAGE_EXTENSIONS
+from homefold.data.index import ImageIndex, ImageSource, LoadRequest, check_domains
+from homefold.data.paths import special_kind
+from homefold.data.registry import DatasetEntry, register_dataset
+from homefold.errors import DataError
+from homefold.runtime.text import as_text, counted, some
+
+__all__ = ["find_folder"]
+
+_some = partial(some, most=10)
+
+
+@dataclass
+class _Tree:
+    """What was found in a folder or an archive.
+
+    Args:
+        in_root: images in no folder.
+        in_domain: images in a domain's folder but in no class, by domain.
+        classes: the images of each class, by domain, with their paths.
+        empty: folders without any image.
+        ignored: how many other files there are.
+    """
+
+    in_root: list[Path] = field(default_factory=list)
+    in_domain: dict[str, list[Path]] = field(default_factory=dict)
+    classes: dict[str, dict[str, list[ImageSource]]] = field(default_factory=dict)
+    empty: list[Path] = field(default_factory=list)
+    ignored: int = 0
+
+
+@register_dataset(
+    DatasetEntry(
+        name="folder",
+        description="Any folder of images, one folder a domain and in it one folder a class.",
+        source="your own images",
+        licence="your own",
+        layout="<folder>/<domain>/<class>/<image>",
+    )
+)
+def find_folder(request: LoadRequest) -> ImageIndex:
+    """Find the images of `root/domain/class/…/image` and check that they make a dataset.
+
+    Of an archive a single folder around all domains is passed over.
+
+    Args:
+        request: its `root`; its `domains`, by default all, sorted, from which alone the class names come; and its
+            `allow_one_class`, to accept what can be predicted but not learned.
+    """
+    root = request.folder
+    packed = is_archive(root) and os.path.isfile(root)
+    tree = _read_archive(root) if packed else _read_folder(root)
+    _check_layout(root, tree)
+    chosen = tuple(tree.classes) if request.domains is None else request.domains
+    check_domains(chosen, tuple(tree.classes), root)
+    class_names = tuple(sorted({name for domain in chosen for name in tree.classes[domain]}))
+    _check_classes(root, tree, chosen, class_names, request.allow_one_class)
+    cells = [
+        (d, c, source)
+        for d, domain in enumerate(chosen)
+        for c, name in enumerate(class_names)
+        for source in tree.classes[domain].get(name, [])
+    ]
+    return ImageIndex(
+        name=as_text(root.stem if packed else root.resolve().name),
+        root=root,
+        sources=[source for _, _, source in cells],
+        labels=np.array([c for _, c, _ in cells], np.int64),
+        domains=np.array([d for d, _, _ in cells], np.int64),
+        class_names=class_names,
+        domain_names=chosen,
+        ignored=tree.ignored,
+        warnings=tuple(_warnings(root, tree, chosen, class_names)),
+    )
+
+
+def _read_folder(root: Path) -> _Tree:
+    _check_root(root)
+    domains, in_root, others = list_folder(root)
+    tree = _Tree(in_root, ignored=len(others))
+    for domain in domains:
+        folders, loose, others = list_folder(domain)
+        tree.ignored += len(others)
+        classes: dict[str, list[ImageSource]] = {}
+        for folder in folders:
+            found = list(walk([folder]))
+            tree.ignored += sum(len(others) for _, _, others in found)
+            images = sorted(image for _, images, _ in found for image in images)
+            if images:
+                classes[folder.name] = [FileImage(image) for image in images]
+        if loose:
+            tree.in_domain[domain.name] = loose
+        if classes:
+            tree.classes[domain.name] = classes
+            tree.empty += [folder for folder in folders if folder.name not in classes]
+        elif not loose:
+            tree.empty.append(domain)
+    return tree
+
+
+def _check_root(root: Path) -> None:
+    expected = f"Expected a folder of domains: {_expected(root)}."
+    if os.path.isdir(root):
+        return
+    if kind := special_kind(root):
+        raise DataError(f"{root} is {kind}, not a folder. {expected}")
+    if os.path.exists(root):
+        raise DataError(f"{root} is a file, not a folder. {expected} If it is an archive, unpack it first.")
+    raise DataError(f"There is no folder {root}. {expected}")
+
+
+def _read_archive(root: Path) -> _Tree:
+    # Of members with the same name the last counts, as it does when the archive is unpacked.
+    images = {tuple(part for part in member.parts if part != "."): image for member, image in archive_images(root)}
+    wrapped = all(len(parts) >= 4 for parts in images) and len({parts[0] for parts in images}) == 1
+    tree = _Tree()
+    for parts in sorted(images):
+        folders = parts[1:-1] if wrapped else parts[:-1]
+        if not folders:
+            tree.in_root.append(root.joinpath(*parts))
+        elif len(folders) == 1:
+            tree.in_domain.setdefault(folders[0], []).append(root.joinpath(*parts))
+        else:
+            tree.classes.setdefault(folders[0], {}).setdefault(folders[1], []).append(images[parts])
+    return tree
+
+
+def _expected(root: Path) -> str:
+    return f"{root}/<domain>/<class>/<image>"
+
+
+def _check_layout(root: Path, tree: _Tree) -> None:
+    if tree.in_domain and not tree.classes and not tree.in_root:
+        names = sorted(tree.in_domain)
+        raise DataError(
+            f"{root} holds images directly in its folders ({_some(names)}): it has classes but no domains. "
+            f"Expected {_expected(root)}. Put these folders below one that names where the images come from, "
+            f"such as {root / 'camera1' / names[0]}."
+        )
+    loose = [*tree.in_root, *(path for files in tree.in_domain.values() for path in files)]
+    if loose:
+        verb, pronoun = ("is", "it") if len(loose) == 1 else ("are", "them")
+        raise DataError(
+            f"{counted(len(loose), 'image')} in {root} {verb} in no class folder: {_some(map(str, loose))}. "
+            f"Expected {_expected(root)}. Move {pronoun} to the domain and class meant."
+        )
+    if not tree.classes:
+        passed = f" ({counted(tree.ignored, 'other file')} passed over)" if tree.ignored else ""
+        raise DataError(
+            f"There are no images in {root}{passed}. "
+            f"Expected {_expected(root)}, an image being one of {', '.join(IMAGE_EXTENSIONS)}."
+        )
+
+
+def _check_classes(
+    root: Path, tree: _Tree, chosen: Sequence[str], class_names: Sequence[str], allow_one_class: bool
+) -> None:
+    if len(class_names) == 1 and not allow_one_class:
+        raise DataError(
+            f"{root} has one class only ({class_names[0]}), so there is nothing to tell apart. "
+            f"Add a second class folder to each domain: {_expected(root)}."
+        )
+    for domain in chosen:
+        own = set(tree.classes[domain])
+        others = {name for other in chosen if other != domain for name in tree.classes[other]}
+        if others and not own & others:
+            raise DataError(
+                f"The domain {domain} in {root} has no class in common with the others: "
+                f"it has {_some(sorted(own))}, they have {_some(sorted(others))}. "
+                "Labels must mean the same in every domain: give a class the same folder name everywhere."
+            )
+
+
+def _warnings(root: Path, tree: _Tree, chosen: Sequence[str], class_names: Sequence[str]) -> Iterator[str]:
+    if tree.empty:
+        yield f"These folders have no images and were passed over: {_some(map(str, tree.empty))}."
+    for name in class_names:
+        missing = [domain for domain in chosen if name not in tree.classes[domain]]
+        if missing:
+            present = [domain for domain in chosen if domain not in missing]
+            yield (
+                f"The class {name} has no images in {_some(missing)} (only in {_some(present)}); "
+                "what it looks like there can only be guessed from the other domains."
+            )
+    for alike in _alike(class_names):
+        yield (
+            f"The classes {' and '.join(map(repr, alike))} can be told apart only by upper and lower case or by how "
+            "their letters are coded; if they are one class, give its folders one name."
+        )
+    if len(tree.classes) == 1:
+        yield (
+            f"{root} has one domain ({chosen[0]}). A model fitted to it is single-source: no image shows it "
+            "what changes from one domain to the next, so expect it to hold up less well on an unseen one."
+        )
+
+
+def _alike(names: Iterable[str]) -> list[list[str]]:
+    """Names that look the same to people, together."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(unicodedata.normalize("NFKC", name).casefold(), []).append(name)
+    return [group for group in groups.values() if len(group) > 1]

@@ -1,0 +1,1 @@
+"""Files to pixels: one image, many at once, and who does it."""
