@@ -42,7 +42,7 @@ def photos(tmp_path):
 
 
 @pytest.fixture
-def toy(monkeypatch):
+def toy():
     """A dataset with files, registered for one test; it remembers what it was asked."""
     requests: list[LoadRequest] = []
 
@@ -50,10 +50,10 @@ def toy(monkeypatch):
         requests.append(request)
         return DomainDataset(np.zeros((1, 2, 2, 3), np.uint8), np.zeros(1), np.zeros(1), ("a",), ("x",))
 
-    monkeypatch.setattr(registry, "_entries", dict(registry._known()))
     entry = DatasetEntry("toy", "A toy.", "nowhere", "none", "<root>/<toy>", ("x",), ("a",), load=load)
     register_dataset(entry)(lambda request: pytest.fail("it was looked for"))
-    return requests
+    yield requests
+    registry._entries.remove("toy")
 
 
 def test_what_there_is_is_listed_with_all_one_must_know():
@@ -161,5 +161,5 @@ def test_a_new_dataset_is_one_entry_and_is_given_what_was_asked(toy, photos):
 
 
 def test_a_name_can_be_taken_once(toy):
-    with pytest.raises(ValueError, match="'toy' is registered already"):
+    with pytest.raises(DataError, match="there already is a dataset 'toy'"):
         register_dataset(dataset_entry("toy"))(lambda request: pytest.fail("it was looked for"))

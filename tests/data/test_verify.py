@@ -147,16 +147,17 @@ TOY = [f"{domain}/{name}/{i}.png" for domain in ("inside", "outside") for name i
 
 
 @pytest.fixture
-def toy(monkeypatch, cache_dir):
+def toy(cache_dir):
     """A named dataset of which two images a class and domain were published."""
     layout = Layout("toy", domains={"inside": (), "outside": ()}, classes={"cat": (), "dog": ()})
 
-    monkeypatch.setattr(registry, "_entries", dict(registry._known()))
     entry = DatasetEntry(
         "toy", "A toy.", "nowhere", "none", "<toy>", ("inside", "outside"), ("cat", "dog"),
         published={"inside": {"cat": 2, "dog": 2}, "outside": 4},
     )  # fmt: skip
     registry.register_dataset(entry)(partial(find_images_of, layout))
+    yield
+    registry._entries.remove("toy")
 
 
 def test_a_named_dataset_as_published_is_ok(toy, tmp_path):

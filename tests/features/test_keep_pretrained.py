@@ -10,7 +10,7 @@ import torch
 
 from homefold import Homefold
 from homefold.config import HomefoldConfig, replace_settings
-from homefold.data.dataset_keys import DatasetKeys
+from homefold.data.dataset import DatasetKeys
 from homefold.errors import ConfigError
 from homefold.features.averaging import interpolate_back
 from homefold.stages.features import FeatureStage, build_task_net, features_ids, train_feature_stage

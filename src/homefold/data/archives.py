@@ -199,7 +199,9 @@ def is_image(path: Path) -> bool:
 
 def list_folder(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
     """Sorted folders, images and other files in a folder, without hidden folders."""
-    folders, images, others = [], [], []
+    folders: list[Path] = []
+    images: list[Path] = []
+    others: list[Path] = []
     with walking(folder), os.scandir(folder) as entries:
         for entry in entries:
             path = folder / entry.name

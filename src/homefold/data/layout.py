@@ -131,7 +131,9 @@ def _all_images(root: Path, layout: Layout) -> tuple[list[_Placed], int]:
         return _placed(layout, _in_archive(root, ()), in_archive=True)
     if kind := special_kind(root):
         raise DataError(f"{root} is {kind}, not a folder. {_unpack(root)}")
-    loose, archives, compressed = [], [], []
+    loose: list[tuple[tuple[str, ...], ImageSource]] = []
+    archives: list[Path] = []
+    compressed: list[Path] = []
     for folder, images, others in walk([root]):
         parts = (root.resolve().name, *folder.relative_to(root).parts)
         loose += [(parts, FileImage(image)) for image in images]
@@ -146,8 +148,10 @@ def _all_images(root: Path, layout: Layout) -> tuple[list[_Placed], int]:
         raise DataError(f"There are no images of {layout.name} in {root}. {_unpack(compressed[0])}")
     for path in archives:
         if layout.domain_of(path.stem) not in there:
-            packed, others = _placed(layout, _in_archive(path, path.relative_to(root).parent.parts), in_archive=True)
-            placed, ignored = placed + packed, ignored + others
+            packed, ignored_too = _placed(
+                layout, _in_archive(path, path.relative_to(root).parent.parts), in_archive=True
+            )
+            placed, ignored = placed + packed, ignored + ignored_too
     return placed, ignored
 
 
@@ -225,7 +229,7 @@ def _settle_splits(layout: Layout, domain: str, images: list[_Placed]) -> list[_
 
 def _each_once(images: list[_Placed]) -> list[_Placed]:
     """Without the copies that a later split has of an earlier one's files: same class, name and bytes."""
-    by_name: dict[tuple[str, str], list[_Placed]] = {}
+    by_name: dict[tuple[str | None, str], list[_Placed]] = {}
     for split in ("val", "train", "test", "full", None):
         for image in images:
             if image.split == split:

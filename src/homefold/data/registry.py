@@ -6,16 +6,14 @@ import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from homefold.data.decoding.image import MAX_MEGAPIXELS, Resize
 from homefold.data.index import ImageIndex, KeyKind, LoadRequest
 from homefold.data.paths import given_path
 from homefold.errors import DataError
+from homefold.runtime.registry import Registry
 
 if TYPE_CHECKING:
     from homefold.data.dataset import DomainDataset
@@ -46,7 +44,7 @@ class DatasetEntry:
         layout: how its files must lie.
         domains: its domain names; empty when the files decide.
         classes: its class names; empty when the files decide.
-        splits: where its official splits come from; empty when there are none.
+        split_rule: where its official splits come from; empty when there are none.
         published: how many images it should have, `{domain: {class: count}}` or `{domain: count}`; None when unknown.
         usual_size: `(height, width)` where none is asked for.
         downloads: torchvision's names for its parts, where torchvision can download them.
@@ -63,7 +61,7 @@ class DatasetEntry:
     layout: str
     domains: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
-    splits: str = ""
+    split_rule: str = ""
     published: Mapping[str, Mapping[str, int] | int] | None = None
     usual_size: tuple[int, int] = (224, 224)
     downloads: tuple[str, ...] = ()
@@ -77,7 +75,9 @@ class DatasetEntry:
         return {key: value for key, value in asdict(self).items() if key not in ("load", "index")}
 
 
-_entries: dict[str, DatasetEntry] = {}
+_entries: Registry[DatasetEntry] = Registry(
+    "dataset", "homefold.data.datasets", order=lambda entry: (not entry.embedded, entry.name), error=DataError
+)
 
 
 def register_dataset(entry: DatasetEntry) -> Callable[[_Reader], _Reader]:
@@ -88,29 +88,15 @@ def register_dataset(entry: DatasetEntry) -> Callable[[_Reader], _Reader]:
     """
 
     def keep(reader: _Reader) -> _Reader:
-        if entry.name in _entries:
-            raise ValueError(f"a dataset called {entry.name!r} is registered already")
-        _entries[entry.name] = replace(entry, load=reader) if entry.embedded else replace(entry, index=reader)
+        _entries.add(entry.name, replace(entry, load=reader) if entry.embedded else replace(entry, index=reader))
         return reader
 
     return keep
 
 
-@cache
-def _import_built_in() -> None:
-    package = import_module("homefold.data.datasets")
-    for file in iter_modules(package.__path__):
-        import_module(f"{package.__name__}.{file.name}")
-
-
-def _known() -> dict[str, DatasetEntry]:
-    _import_built_in()
-    return _entries
-
-
 def list_datasets() -> tuple[DatasetEntry, ...]:
     """Every known dataset, the embedded ones first, then by name."""
-    return tuple(sorted(_known().values(), key=lambda entry: (not entry.embedded, entry.name)))
+    return _entries.values()
 
 
 def dataset_entry(name: str) -> DatasetEntry:
@@ -119,8 +105,6 @@ def dataset_entry(name: str) -> DatasetEntry:
     Of `name:PATH` the domains are those that lie at PATH.
     """
     name, root = split_name(name)
-    if name not in _known():
-        raise DataError(f"There is no dataset {name!r}. {_what_exists(name)}")
     entry = _entries[name]
     return entry if root is None else replace(entry, domains=_domains_at(entry, root))
 
@@ -132,7 +116,7 @@ def split_name(text: str) -> tuple[str, Path | None]:
     ('digits-mini', None)
     """
     name, colon, path = text.partition(":")
-    if colon and path and name in _known():
+    if colon and path and name in _entries:
         return name, given_path(path)
     return text, None
 
@@ -196,7 +180,7 @@ def _entry_of(name_or_path: str | Path, root: str | Path | None = None) -> tuple
     """The dataset that a name, `name:PATH` or the path of a folder means, and where its files lie."""
     if isinstance(name_or_path, str):
         name, at = split_name(name_or_path)
-        if name in _known():
+        if name in _entries:
             if at is not None and root is not None:
                 raise DataError(f"{name}:{at} says where the files lie, and so does root={root}; give one.")
             return _entries[name], at if root is None else given_path(root)
@@ -206,7 +190,7 @@ def _entry_of(name_or_path: str | Path, root: str | Path | None = None) -> tuple
     folder = given_path(name_or_path)
     if not os.path.exists(folder):
         raise DataError(f"There is no dataset and no folder {text!r}. {_what_exists(text)}")
-    return _known()["folder"], folder
+    return _entries["folder"], folder
 
 
 def _load(entry: DatasetEntry, request: LoadRequest) -> DomainDataset:
@@ -225,7 +209,7 @@ def _domains_at(entry: DatasetEntry, root: Path) -> tuple[str, ...]:
 
 
 def _what_exists(name: str) -> str:
-    names = [entry.name for entry in list_datasets() if entry.name != "folder"]
+    names = [known for known in _entries if known != "folder"]
     close = difflib.get_close_matches(name, names, n=1)
     hint = f" Did you mean {close[0]}?" if close else ""
     return f"Known datasets: {', '.join(names)}; or give a folder laid out as {_entries['folder'].layout}.{hint}"

@@ -81,7 +81,7 @@ def _stand_together(domains: tuple[str, ...]) -> bool:
         "<root>/CIFAR-10-C/<corruption>.npy with labels.npy",
         domains=(_CLEAN, *_CORRUPTED),
         classes=CIFAR10_CLASSES,
-        splits="clean is for training, the corrupted images are for testing",
+        split_rule="clean is for training, the corrupted images are for testing",
         published={
             domain: dict.fromkeys(CIFAR10_CLASSES, 5000 if domain == _CLEAN else 1000)
             for domain in (_CLEAN, *_CORRUPTED)

@@ -24,7 +24,7 @@ _LAYOUT = Layout(
         layout="<root>/<domain>/{train,val}/<digit>/<image>, in folders or a zip",
         domains=tuple(_LAYOUT.domains),
         classes=tuple(_LAYOUT.classes),
-        splits="the folders train and val",
+        split_rule="the folders train and val",
         published={domain: dict.fromkeys(_LAYOUT.classes, 600) for domain in _LAYOUT.domains},
         usual_size=(32, 32),
     )

@@ -38,7 +38,7 @@ _EXPECTED = (
         "files, usps.bz2 and usps.t.bz2, train_32x32.mat and test_32x32.mat",
         domains=tuple(_COUNTS),
         classes=_CLASSES,
-        splits="train and test of each",
+        split_rule="train and test of each",
         published={domain: dict(zip(_CLASSES, counts, strict=True)) for domain, counts in _COUNTS.items()},
         usual_size=(32, 32),
         downloads=("MNIST", "USPS", "SVHN"),

@@ -32,7 +32,7 @@ _LAYOUT = Layout(
         layout="<root>/<Art|Clipart|Product|Real World>/<class>/<image>, also with {train,val} between",
         domains=tuple(_LAYOUT.domains),
         classes=OFFICE_HOME_CLASSES,
-        splits="none official; folders train and val where they are there",
+        split_rule="none official; folders train and val where they are there",
         # Of each class none are published, so domains are compared as a whole.
         published={"art": 2427, "clipart": 4365, "product": 4439, "real_world": 4357},
     )

@@ -46,7 +46,7 @@ _LIST_FOLDERS = ("splits", ".", "*/splits", "*")
         "<domain>_train_kfold.txt and <domain>_crossval_kfold.txt in <root>/splits, <root> or the archive",
         domains=PACS_DOMAINS,
         classes=PACS_CLASSES,
-        splits="the lists <domain>_train_kfold.txt and <domain>_crossval_kfold.txt",
+        split_rule="the lists <domain>_train_kfold.txt and <domain>_crossval_kfold.txt",
         published={domain: dict(zip(PACS_CLASSES, counts, strict=True)) for domain, counts in PACS_COUNTS.items()},
     )
 )

@@ -31,7 +31,7 @@ _LAYOUT = Layout(
         "<root>/<domain>/{train,crossval,test,full}/<class>/<image> (PASCAL, LABELME, CALTECH, SUN; classes 0 to 4)",
         domains=tuple(_LAYOUT.domains),
         classes=tuple(_LAYOUT.classes),
-        splits="the folders train, crossval and test",
+        split_rule="the folders train, crossval and test",
         # Of each class no published table was found, so domains are compared as a whole.
         published={"caltech": 1415, "labelme": 2656, "pascal": 3376, "sun": 3282},
     )
