@@ -59,15 +59,12 @@ class FileImage:
 
     @property
     def path(self) -> str:
-        """The file's path."""
         return str(self.file)
 
     def stamp(self) -> Stamp:
-        """As in `ImageSource`."""
         return file_stamp(self.file)
 
     def digest(self) -> str:
-        """As in `ImageSource`."""
         if special_kind(self.file):
             return ""
         try:
@@ -77,7 +74,6 @@ class FileImage:
             return ""
 
     def pixels(self, *, size: tuple[int, int] | None, resize: Resize, max_megapixels: float) -> np.ndarray:
-        """As in `ImageSource`."""
         return decode_image(self.file, size=size, resize=resize, max_megapixels=max_megapixels)
 
 
@@ -111,25 +107,22 @@ class ArchiveImage:
 
     @property
     def path(self) -> str:
-        """The archive's path with the member's name behind it."""
         return f"{self.archive}/{self.member}"
 
     def stamp(self) -> Stamp:
-        """As in `ImageSource`; an archive that changed since its table was read is an error."""
+        # An archive that changed since its table was read would give other bytes.
         now = file_stamp(self.archive)
         if now != self.archive_stamp:
             raise DataError(f"{self.archive} changed while it was being read; start again when it is complete.")
         return Stamp(f"{now.text}|{self.member}|{self.offset}|{self.stored_bytes}|{self.checksum}", now.changed_ns)
 
     def digest(self) -> str:
-        """As in `ImageSource`."""
         try:
             return _hasher(self.content()).hexdigest()
         except BadImageError:
             return ""
 
     def pixels(self, *, size: tuple[int, int] | None, resize: Resize, max_megapixels: float) -> np.ndarray:
-        """As in `ImageSource`."""
         content = io.BytesIO(self.content())
         return decode_image(content, size=size, resize=resize, max_megapixels=max_megapixels, name=self.path)
 

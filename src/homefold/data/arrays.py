@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -24,8 +24,8 @@ from homefold.errors import DataError
 from homefold.runtime.text import some
 
 __all__ = [
+    "ArrayFile",
     "ArrayImage",
-    "ArrayImages",
     "LabelledArray",
     "dataset_from_arrays",
     "find_file",
@@ -185,34 +185,25 @@ def _positions(texts: np.ndarray, names: tuple[str, ...], what: str) -> np.ndarr
 
 @dataclass(frozen=True, slots=True)
 class ArrayImage:
-    """One image of an array that some file holds.
+    """One row of an array that some file holds."""
 
-    Args:
-        images: the array it stands in.
-        row: where.
-    """
-
-    images: ArrayImages
+    images: ArrayFile
     row: int
 
     @property
     def path(self) -> str:
-        """The file's path with the row behind it."""
         return f"{self.images.file}[{self.images.key}{self.images.first + self.row}]"
 
     def stamp(self) -> Stamp:
-        """As in `ImageSource`."""
-        of_file = self.images.stamp
+        of_file = file_stamp(self.images.file)
         return Stamp(f"{of_file.text}|{self.images.key}|{self.images.first + self.row}", of_file.changed_ns)
 
     def digest(self) -> str:
-        """As in `ImageSource`."""
         image = np.ascontiguousarray(self.images.array[self.row])
         # The shape too: the bytes of a 2×8 array are those of a 4×4 one.
         return hashlib.blake2b(f"{image.shape}|".encode() + image.tobytes(), digest_size=16).hexdigest()
 
     def pixels(self, *, size: tuple[int, int] | None, resize: Resize, max_megapixels: float) -> np.ndarray:
-        """As in `ImageSource`."""
         image = np.asarray(self.images.array[self.row])
         colour = np.ascontiguousarray(
             np.broadcast_to(image[..., None], (*image.shape, 3)) if image.ndim == 2 else image
@@ -220,8 +211,9 @@ class ArrayImage:
         return colour if size is None else resize_images(colour[None], size, resize)[0]
 
 
-class ArrayImages(Sequence[ArrayImage]):
-    """The images of an array, each one made when it is asked for; the array is read when its pixels are.
+@dataclass(eq=False)
+class ArrayFile:
+    """An array in a file, read when its pixels are wanted.
 
     Args:
         file: where the array lies.
@@ -231,19 +223,16 @@ class ArrayImages(Sequence[ArrayImage]):
         first: the file's row that is row 0 here.
     """
 
-    def __init__(self, file: Path, n: int, read: Callable[[], np.ndarray], *, key: str = "", first: int = 0) -> None:
-        self.file, self.n, self.key, self.first = file, n, key, first
-        self._read = read
-
-    @property
-    def stamp(self) -> Stamp:
-        """The file's, taken anew."""
-        return file_stamp(self.file)
+    file: Path
+    n: int
+    read: Callable[[], np.ndarray]
+    key: str = ""
+    first: int = 0
 
     @cached_property
     def array(self) -> np.ndarray:
         """All images."""
-        array = self._read()
+        array = self.read()
         if array.ndim == 4 and array.shape[-1] == 1:
             array = array[..., 0]
         if len(array) != self.n or array.dtype != np.uint8 or (array.ndim != 3 and array.shape[3:] != (3,)):
@@ -253,34 +242,19 @@ class ArrayImages(Sequence[ArrayImage]):
             )
         return array
 
-    def __len__(self) -> int:
-        return self.n
-
-    @overload
-    def __getitem__(self, row: int) -> ArrayImage: ...
-    @overload
-    def __getitem__(self, row: slice) -> Sequence[ArrayImage]: ...
-    def __getitem__(self, row: int | slice) -> ArrayImage | Sequence[ArrayImage]:
-        if isinstance(row, slice):
-            return [ArrayImage(self, i) for i in range(*row.indices(self.n))]
-        if not -self.n <= row < self.n:
-            raise IndexError(row)
-        return ArrayImage(self, row % self.n)
-
 
 @dataclass(frozen=True, eq=False)
 class LabelledArray:
-    """The images of one file, read when their pixels are wanted, and their labels.
-
-    Args:
-        images: `n` images.
-        labels: `(n,)` integers.
-        split: `"train"`, `"val"` or `"test"`.
-    """
+    """Images with their labels `(n,)` and the official split that they are."""
 
     images: Sequence[ImageSource]
     labels: np.ndarray
     split: str
+
+    @classmethod
+    def of(cls, array: ArrayFile, labels: np.ndarray, split: str) -> LabelledArray:
+        """All rows of an array."""
+        return cls([ArrayImage(array, row) for row in range(array.n)], labels.astype(np.int64), split)
 
 
 def index_arrays(
@@ -329,15 +303,13 @@ def index_arrays(
 def find_file(root: Path, pattern: str, but_in: Callable[[str], bool]) -> Path | None:
     """The first file of such a name in a folder or at most two below it.
 
-    Args:
-        root: the folder.
-        pattern: of the file's name.
-        but_in: whether a folder, by its name in lower case, belongs to another dataset with files of the same names.
+    But in none whose name, in lower case, `but_in` says to be another dataset's, with files of the same names.
     """
-    paths = (path for place in (".", "*", "*/*") for path in sorted(root.glob(f"{place}/{pattern}")))
-    return next(
-        (path for path in paths if not any(but_in(part.casefold()) for part in path.relative_to(root).parts[:-1])), None
-    )
+    for place in (".", "*", "*/*"):
+        for path in sorted(root.glob(f"{place}/{pattern}")):
+            if not any(but_in(folder.casefold()) for folder in path.relative_to(root).parts[:-1]):
+                return path
+    return None
 
 
 def _check_labels(part: LabelledArray, class_names: tuple[str, ...]) -> None:
@@ -368,13 +340,13 @@ def read_npz(path: Path, split: str) -> LabelledArray | None:
     labels = array(f"y_{split}")
     if labels is None:
         return None
-    return LabelledArray(ArrayImages(path, len(labels), images, key=f"x_{split}:"), labels.astype(np.int64), split)
+    return LabelledArray.of(ArrayFile(path, len(labels), images, f"x_{split}:"), labels, split)
 
 
 def read_idx(images: Path, labels: Path, split: str) -> LabelledArray:
     """MNIST's idx files, gzipped or not."""
-    of_labels = _idx_array(labels).astype(np.int64)
-    return LabelledArray(ArrayImages(images, len(of_labels), partial(_idx_array, images)), of_labels, split)
+    of_labels = _idx_array(labels)
+    return LabelledArray.of(ArrayFile(images, len(of_labels), partial(_idx_array, images)), of_labels, split)
 
 
 def _idx_array(path: Path) -> np.ndarray:
@@ -391,35 +363,30 @@ def _idx_array(path: Path) -> np.ndarray:
 
 def read_usps(path: Path, split: str) -> LabelledArray:
     """USPS as LIBSVM gives it out: bzip2, lines `label 1:value …` with labels from 1 and values from -1 to 1."""
-    images, labels = _usps_arrays(path)
-    return LabelledArray(ArrayImages(path, len(labels), lambda: images), labels, split)
-
-
-def _usps_arrays(path: Path) -> tuple[np.ndarray, np.ndarray]:
     with reading(path, "USPS in LIBSVM's form"):
-        lines = bz2.decompress(path.read_bytes()).decode().splitlines()
-        labels = np.array([int(line.split(maxsplit=1)[0]) for line in lines]) - 1
+        lines = [line.split() for line in bz2.decompress(path.read_bytes()).decode().splitlines()]
+        labels = np.array([int(label) for label, *_ in lines]) - 1
         values = np.full((len(lines), 256), -1.0)
-        for row, line in enumerate(lines):
-            for pair in line.split()[1:]:
-                place, value = pair.split(":")
+        for row, (_, *pairs) in enumerate(lines):
+            for place, value in (pair.split(":") for pair in pairs):
                 values[row, int(place) - 1] = float(value)
     images = np.rint((values + 1) * 127.5).clip(0, 255).astype(np.uint8).reshape(-1, 16, 16)
-    return images, labels.astype(np.int64)
+    return LabelledArray.of(ArrayFile(path, len(labels), lambda: images), labels, split)
 
 
 def read_svhn(path: Path, split: str) -> LabelledArray:
     """SVHN's cropped digits in a `.mat`, where the label 10 means 0."""
     from scipy.io import loadmat  # type: ignore[import-untyped]
 
-    def arrays(*names: str) -> list[np.ndarray]:
+    def array(name: str) -> np.ndarray:
         with reading(path, "SVHN's .mat"):
-            found = loadmat(path, variable_names=list(names))
-            return [found[name] for name in names]
+            return np.asarray(loadmat(path, variable_names=[name])[name])
 
-    labels = arrays("y")[0].astype(np.int64).reshape(-1) % 10
-    read: Callable[[], np.ndarray] = lambda: np.ascontiguousarray(arrays("X")[0].transpose(3, 0, 1, 2))  # noqa: E731
-    return LabelledArray(ArrayImages(path, len(labels), read), labels, split)
+    def images() -> np.ndarray:
+        return np.ascontiguousarray(array("X").transpose(3, 0, 1, 2))
+
+    labels = array("y").reshape(-1) % 10
+    return LabelledArray.of(ArrayFile(path, len(labels), images), labels, split)
 
 
 def read_cifar_batch(path: Path, split: str) -> LabelledArray:
@@ -433,7 +400,7 @@ def read_cifar_batch(path: Path, split: str) -> LabelledArray:
     images = np.ascontiguousarray(data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
     with reading(path, "a batch of CIFAR-10"):
         numbers = np.array(labels, dtype=np.int64)
-    return LabelledArray(ArrayImages(path, len(images), lambda: images), numbers, split)
+    return LabelledArray.of(ArrayFile(path, len(images), lambda: images), numbers, split)
 
 
 def _rebuild_array(subtype: Any, shape: Any, dtype: Any) -> np.ndarray:

@@ -106,13 +106,7 @@ class DomainDataset:
 
     def fingerprint(self) -> str:
         """A hash of pixels, labels, domains, splits and names: tells whether a resumed run sees the same data."""
-        hasher = hashlib.sha256()
-        hasher.update(repr((self.images.shape, self.class_names, self.domain_names, self.splits)).encode())
-        hasher.update(self.labels.tobytes())
-        hasher.update(self.domains.tobytes())
-        for start in range(0, len(self), 1024):
-            hasher.update(np.ascontiguousarray(self.images[start : start + 1024]).data)
-        return hasher.hexdigest()[:32]
+        return DatasetKeys(self).of_labelled(np.arange(len(self)))
 
 
 class DatasetKeys:

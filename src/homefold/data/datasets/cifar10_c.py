@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from homefold.data.arrays import (
+    ArrayFile,
     ArrayImage,
-    ArrayImages,
     LabelledArray,
     find_file,
     index_arrays,
@@ -143,8 +143,8 @@ def _corrupted(root: Path, domain: str) -> list[LabelledArray]:
         )
     n = len(array) // len(SEVERITIES)
     start = (int(severity) - 1) * n
-    images = ArrayImages(path, n, lambda: array[start : start + n], first=start)
-    return [LabelledArray(images, np.asarray(labels[start : start + n], dtype=np.int64), "test")]
+    images = ArrayFile(path, n, lambda: array[start : start + n], first=start)
+    return [LabelledArray.of(images, np.asarray(labels[start : start + n]), "test")]
 
 
 def _mapped(path: Path) -> np.ndarray:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from sklearn.manifold import TSNE
 
-from homefold.data.stratified import stratified_rows
+from homefold.data.splits import stratified_rows
 from homefold.report.artifacts import Artifact
 from homefold.report.figures import Figure, figure
 from homefold.report.figures.distances import runs_with_features
