@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 
 from homefold import Homefold, preset_config
-from homefold import demo as demo_module
 from homefold.data import load_digits_mini
 from homefold.errors import ConfigError
+from homefold.evaluation import demo as demo_module
 from homefold.evaluation import read_records
 from homefold.evaluation.demo import run_demo
 
