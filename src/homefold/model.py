@@ -346,8 +346,13 @@ class Homefold:
             part = np.asarray(images[start : start + _DECODED_AT_ONCE])
             yield ImageSet(resize_images(part, size, resize)), ()
 
-    def save(self, path: Path | str) -> None:
-        """Write the model as one folder, atomically."""
+    def save(self, path: Path | str, *, on_whole: Callable[[str], None] | None = None) -> None:
+        """Write the model as one folder, atomically.
+
+        Args:
+            path: of the folder; only a model or an empty folder is replaced.
+            on_whole: told the model's checksum once all is written, and before it takes its place.
+        """
         description: ImagesDescription = {
             "kind": "images",
             "settings": plain_json(config_to_dict(self.trained.config)),
@@ -359,7 +364,7 @@ class Homefold:
         tensors = {"features": self.net.state_dict(), "home": self.feature_model.tensors()}
         if self.trained.style is not None:
             tensors["style"] = self.trained.style.state_dict()
-        write_model_folder(path, tensors, description, model_card(description))
+        write_model_folder(path, tensors, description, model_card(description), on_whole)
 
     @classmethod
     def load(

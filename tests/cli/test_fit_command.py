@@ -442,6 +442,101 @@ def test_a_fit_that_stopped_before_its_first_checkpoint_leaves_nothing_in_the_wa
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
+@pytest.fixture
+def killed_at_the_end(
+    homefold: Homefold, shared_photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Path, Path]:
+    """The model of a fit that was killed as soon as that stood, and the folder that it left."""
+    with monkeypatch.context() as patch:
+        patch.setattr("homefold.cli.unfinished.UnfinishedFit.remove", lambda self: None)
+        assert homefold("fit", shared_photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK).code == 0
+    assert list((tmp_path / "m.unfinished").glob("*/state.safetensors"))
+    return tmp_path / "m", tmp_path / "m.unfinished"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["fit", "PHOTOS", "--out", "MODEL", *QUICK], 1),
+        (["predict", "MODEL", "PHOTOS"], 0),
+        (["evaluate", "MODEL", "PHOTOS", "--domain", "night"], 0),
+        (["info", "MODEL"], 0),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_what_a_fit_left_that_was_killed_at_its_end_is_deleted_by_the_next_command(
+    homefold: Homefold, shared_photos: Path, killed_at_the_end: tuple[Path, Path], words: list[str], code: int
+) -> None:
+    model, unfinished = killed_at_the_end
+    before = content(model)
+    places = {"PHOTOS": shared_photos, "MODEL": model}
+    assert homefold(*(places.get(word, word) for word in words)).code == code
+    assert not unfinished.exists()
+    assert content(model) == before
+
+
+def test_a_kill_in_the_midst_of_deleting_is_made_up_for_too(
+    homefold: Homefold, killed_at_the_end: tuple[Path, Path]
+) -> None:
+    model, unfinished = killed_at_the_end
+    next(unfinished.glob("features-*/state.safetensors")).unlink()
+    assert homefold("info", model).code == 0
+    assert not unfinished.exists()
+    unfinished.mkdir()
+    assert homefold("info", model).code == 0
+    assert not unfinished.exists()
+
+
+def test_the_same_fit_again_after_a_kill_at_its_end_goes_on_and_leaves_nothing(
+    homefold: Homefold, shared_photos: Path, killed_at_the_end: tuple[Path, Path]
+) -> None:
+    model, unfinished = killed_at_the_end
+    before = content(model)
+    ended = homefold("fit", shared_photos, "--out", model, "--holdout", "night", "--overwrite", *QUICK)
+    assert (ended.code, content(model)) == (0, before)
+    assert f"Going on with what was trained before in {unfinished}." in ended.err
+    assert not unfinished.exists()
+
+
+def test_what_leads_to_another_model_or_is_a_persons_is_not_deleted(
+    homefold: Homefold, killed_at_the_end: tuple[Path, Path]
+) -> None:
+    model, unfinished = killed_at_the_end
+    leads_to = unfinished / "leads-to.json"
+    kept = leads_to.read_text()
+    for text in ('{"checksum": "0123"}', '{"checksum": null}', "[]", kept[:-20]):
+        leads_to.write_text(text)
+        before = content(unfinished)
+        assert homefold("info", model).code == 0
+        assert content(unfinished) == before
+    leads_to.write_text(kept)
+    (unfinished / "notes.txt").write_text("mine")
+    before = content(unfinished)
+    assert homefold("info", model).code == 0
+    assert content(unfinished) == before
+
+
+def test_a_fit_that_other_settings_go_on_from_says_no_more_where_the_last_one_led(
+    homefold: Homefold,
+    shared_photos: Path,
+    killed_at_the_end: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stop(*args: Any, **kwargs: Any) -> None:
+        raise KeyboardInterrupt
+
+    model, unfinished = killed_at_the_end
+    with monkeypatch.context() as patch:
+        patch.setattr("homefold.stages.manifold.fit_manifold", stop)
+        arguments = ["fit", shared_photos, "--out", model, "--overwrite", *QUICK, "--epochs", "4"]
+        ended = homefold(*arguments)
+    assert ended.code == 130
+    assert ended.err.endswith("\nStopped. Start the same command again to go on.\n")
+    before = content(unfinished)
+    assert homefold("info", model).code == 0
+    assert content(unfinished) == before
+
+
 def test_what_a_person_put_beside_the_checkpoints_outlives_the_fit(
     homefold: Homefold, shared_photos: Path, tmp_path: Path, unfinished: Path
 ) -> None:

@@ -104,6 +104,14 @@ def test_a_training_that_ends_early_leaves_its_checkpoint_to_the_next(tmp_path: 
     assert sorted(path.name for path in folder.iterdir()) == ["stage.json", "state.safetensors"]
 
 
+def test_a_checkpoint_beside_a_finished_stage_is_deleted_by_the_next_who_needs_it(tmp_path: Path):
+    store, train = StageStore(tmp_path), Trainer()
+    checkpoint = store.get(ID, train).folder / "checkpoint.safetensors"
+    checkpoint.write_text("epoch 3")
+    assert not store.get(ID, train).made_now
+    assert not checkpoint.exists()
+
+
 def test_a_damaged_stage_is_trained_again(tmp_path: Path):
     store, train = StageStore(tmp_path), Trainer()
     state = store.get(ID, train).folder / "state.safetensors"

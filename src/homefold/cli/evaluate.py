@@ -16,6 +16,7 @@ from homefold.cli.domains import domain_names, require_domains
 from homefold.cli.output import note, print_json, result_console, result_table, show_share
 from homefold.cli.parsing import DebugFlag, DeviceFlag, JsonFlag, Names, SkipBadFlag, Switch, flatten, parse
 from homefold.cli.projection_flags import ProjectionFlags, ProjectionPreset, chosen_projection
+from homefold.cli.unfinished import tidy_after_fit
 from homefold.data import DomainDataset, load_dataset
 from homefold.errors import DataError
 from homefold.model import Homefold
@@ -91,6 +92,7 @@ def run(arguments: Sequence[str]) -> int:
     """Measure and print."""
     options = parse(EvaluateOptions, "evaluate", arguments)
     model = Homefold.load(options.model, device=options.device)
+    tidy_after_fit(options.model)
     projection = chosen_projection(model.config.projection, options.projection_preset, options.projection, arguments)
     known = domain_names(options.data)
     domains = flatten(options.domain) or known

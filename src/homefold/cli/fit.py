@@ -30,7 +30,7 @@ from homefold.cli.parsing import (
     flatten,
     parse,
 )
-from homefold.cli.unfinished import UnfinishedFit
+from homefold.cli.unfinished import UnfinishedFit, tidy_after_fit
 from homefold.config import HomefoldConfig, list_presets, preset_config
 from homefold.data import DomainDataset, load_dataset
 from homefold.errors import ConfigError, DataError, ModelFileError
@@ -108,7 +108,7 @@ def _fit_and_save(options: FitOptions, device: torch.device) -> int:
         with _writing_to(unfinished.folder, unfinished.advice):
             model.fit(dataset, work_dir=unfinished.folder, on_epoch=on_epoch)
         with _writing_to(options.out, unfinished.advice):
-            model.save(options.out)
+            model.save(options.out, on_whole=unfinished.leads_to)
         unfinished.remove()
     summary = _summary(options, model, holdout, time.monotonic() - began)
     if options.json:
@@ -167,6 +167,7 @@ def _require_free(out: Path, overwrite: bool) -> None:
     """Refuse before any work what saving would have to refuse after it."""
     require_replaceable(Path(os.path.realpath(out)))
     if holds_model(out) and not overwrite:
+        tidy_after_fit(out)
         raise ConfigError(f"{out} holds a model already; choose another --out, or add --overwrite to replace it.")
 
 

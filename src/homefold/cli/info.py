@@ -12,6 +12,7 @@ import tyro
 
 from homefold.cli.output import fact_table, print_json, result_console, show_bytes, show_share
 from homefold.cli.parsing import DebugFlag, JsonFlag, parse
+from homefold.cli.unfinished import tidy_after_fit
 from homefold.config import config_to_dict
 from homefold.model import CUSTOM, Homefold
 from homefold.stages.description import images_config, projector_config
@@ -42,6 +43,7 @@ def run(arguments: Sequence[str]) -> int:
     """Read and print."""
     options = parse(InfoOptions, "info", arguments)
     facts = describe_model(options.model)
+    tidy_after_fit(options.model)
     if options.json:
         print_json(facts)
     else:

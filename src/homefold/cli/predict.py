@@ -18,6 +18,7 @@ from homefold.cli.answers import AnswerWriter, CsvWriter, JsonLinesWriter, Table
 from homefold.cli.output import note
 from homefold.cli.parsing import DebugFlag, DeviceFlag, OptionalFloat, OptionalPath, SkipBadFlag, Switch, parse
 from homefold.cli.projection_flags import ProjectionFlags, ProjectionPreset, chosen_projection
+from homefold.cli.unfinished import tidy_after_fit
 from homefold.data import BadImageError, find_images
 from homefold.data.archives import FileImage
 from homefold.data.decoding.choice import start_decoders
@@ -83,6 +84,7 @@ def run(arguments: Sequence[str]) -> int:
     with ThreadPoolExecutor(max_workers=1) as beside:
         found = beside.submit(_find_images, options.images)
         model = Homefold.load(options.model, device=options.device)
+    tidy_after_fit(options.model)
     projection = chosen_projection(model.config.projection, options.projection_preset, options.projection, arguments)
     paths = found.result()
     _require_free(options, paths)

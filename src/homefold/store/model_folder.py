@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,6 +41,7 @@ __all__ = [
     "ImagesDescription",
     "Label",
     "holds_model",
+    "model_checksum",
     "read_model_folder",
     "require_replaceable",
     "write_model_folder",
@@ -137,6 +139,7 @@ def write_model_folder(
     tensors: dict[str, dict[str, torch.Tensor]],
     description: ImagesDescription | FeaturesDescription,
     card: str,
+    on_whole: Callable[[str], None] | None = None,
 ) -> None:
     """Write a model atomically: a crash or a full disk leaves whatever stood at `path` as it was.
 
@@ -145,14 +148,18 @@ def write_model_folder(
         tensors: part → tensors by name.
         description: JSON values that say how to rebuild the model.
         card: Markdown for a person who finds the folder.
+        on_whole: told the model's checksum once all is written, and before it takes its place.
     """
     with atomic_directory(path, require_replaceable) as folder:
         for part, named in tensors.items():
             write_tensors(folder / _file(part), named)
         digests = {part: _sha256(folder / _file(part)) for part in tensors}
         content = {"format": FORMAT, "format_version": FORMAT_VERSION, **description, "digests": digests}
-        write_json(folder / _DESCRIPTION, {**content, "checksum": _checksum(content)})
+        checksum = _checksum(content)
+        write_json(folder / _DESCRIPTION, {**content, "checksum": checksum})
         (folder / _CARD).write_text(card, encoding="utf-8")
+        if on_whole is not None:
+            on_whole(checksum)
 
 
 def _description_in(folder: Path) -> Path:
@@ -163,11 +170,21 @@ def _description_in(folder: Path) -> Path:
 
 def holds_model(path: Path) -> bool:
     """Whether a homefold model stands at `path`, whole or damaged."""
+    return _described(path) is not None
+
+
+def model_checksum(path: Path) -> str | None:
+    """What tells the model at `path` from every other; None where none stands."""
+    description = _described(path)
+    return None if description is None else description.get("checksum")
+
+
+def _described(path: Path) -> dict[str, Any] | None:
     try:
         description = read_json(_description_in(path))
     except (ModelFileError, OSError):
-        return False
-    return isinstance(description, dict) and description.get("format") == FORMAT
+        return None
+    return description if isinstance(description, dict) and description.get("format") == FORMAT else None
 
 
 def require_replaceable(path: Path) -> None:

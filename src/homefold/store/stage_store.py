@@ -6,6 +6,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -132,7 +133,12 @@ class StageStore:
         folder = self.root / stage.name
         with locked_beside(folder):
             found = self._read(stage, folder)
-            return found or self._train(stage, folder, train)
+            if found is None:
+                return self._train(stage, folder, train)
+            # Whoever was killed as soon as the stage stood left it.
+            with suppress(OSError):
+                (folder / _CHECKPOINT).unlink()
+            return found
 
     def derived(self, folder: Path, name: str, make: Callable[[], Any], fits: Callable[[Any], bool]) -> Any:
         """What `make` returns, kept as a file in a stage's folder: features of some images, say.
