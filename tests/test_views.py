@@ -182,6 +182,18 @@ def test_the_scale_of_the_off_manifold_score_is_that_of_the_search_alone(fitted)
     assert model.off_manifold_scale(replace(fitted.config.projection, views=3, textures=2)) == own
 
 
+def test_the_scale_under_other_settings_is_of_rows_of_every_kind(fitted):
+    own = fitted.feature_model
+    kinds = own.calibration[:1].repeat(200, 1)
+    # Of four kinds that take turns, one is far from the manifold.
+    kinds[1::4] = torch.randn(50, kinds.shape[1], generator=torch.Generator().manual_seed(0))
+    model = replace(own, calibration=kinds)
+    near = replace(own, calibration=kinds[::4].contiguous()).off_manifold_scale(own.projection)
+    whole = model.off_manifold_scale(own.projection)
+    assert whole > 3 * near
+    assert model.off_manifold_scale(replace(own.projection, steps=own.projection.steps + 1)) > whole / 2
+
+
 def test_a_loaded_model_sees_the_same_views(few_digits, quick_config, street, tmp_path):
     config = replace(
         quick_config,

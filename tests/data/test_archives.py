@@ -190,12 +190,27 @@ def test_a_tar_is_refused_wherever_it_is_cut(tmp_path, form):
         assert "fetch it anew" in sentence
 
 
-def test_one_empty_block_ends_a_tar_and_any_number_may_follow(tmp_path):
+def test_one_empty_block_ends_a_tar_and_as_many_may_follow_as_programs_write(tmp_path):
     whole = write_tar(tmp_path / "x.tar", numbered(NAMES[:3]))
     content, end = whole.read_bytes(), _end_of_members(whole)
-    for blocks in (1, 2, 3, 20, 200):
+    for blocks in (1, 2, 3, 20):
         whole.write_bytes(content[:end] + bytes(blocks * _BLOCK))
         assert len(archive_images(whole)) == 3
+    for record in (10_240, 1 << 15, 1 << 20):
+        whole.write_bytes(content[:end].ljust(-(-(end + 2 * _BLOCK) // record) * record, b"\0"))
+        assert len(archive_images(whole)) == 3
+
+
+@pytest.mark.parametrize("room", [60_000, 1 << 22])
+def test_a_tar_whose_room_was_made_and_not_filled_is_told(tmp_path, room):
+    path = write_tar(tmp_path / "x.tar", numbered(NAMES[:3]))
+    with tarfile.open(path) as archive:
+        start = archive.getmembers()[2].offset
+    path.write_bytes(path.read_bytes()[:start].ljust(room, b"\0"))
+    with pytest.raises(
+        DataError, match=rf"x\.tar cannot be read .*all is empty from byte {start}, as where a download"
+    ):
+        archive_images(path)
 
 
 def test_every_reader_refuses_a_cut_tar(tmp_path, cache_dir):

@@ -225,7 +225,9 @@ def test_no_features_give_no_answers(manifold, features):
         ({"rate": 0.0}, "rate must be positive"),
         ({"momentum": 1.0}, "momentum"),
         ({"steps": -1}, "steps must not be negative"),
-        ({"tile": -1}, "tile must not be negative"),
+        ({"tile": -1}, "tile must be 0 to 65536; got -1"),
+        ({"tile": 2**31 - 1}, "tile must be 0 to 65536; got 2147483647"),
+        ({"random_starts": 2**31 - 1}, "random_starts must be 0 to 4096; got 2147483647"),
         ({"stop": "plateau"}, "stop must be one of elbow, fixed"),
     ],
 )

@@ -11,6 +11,8 @@ from homefold.errors import ConfigError
 
 __all__ = ["ProjectionConfig", "projection_preset"]
 
+_MOST_RANDOM_STARTS, _LARGEST_TILE = 4096, 65_536
+
 
 @dataclass(frozen=True)
 class ProjectionConfig:
@@ -55,7 +57,10 @@ class ProjectionConfig:
 
     def __post_init__(self) -> None:
         require_types(self)
-        for name in ("random_starts", "nearest_starts", "steps"):
+        for name, most in (("random_starts", _MOST_RANDOM_STARTS), ("tile", _LARGEST_TILE)):
+            if not 0 <= getattr(self, name) <= most:
+                raise ConfigError(f"{name} must be 0 to {most}; got {getattr(self, name)}.")
+        for name in ("nearest_starts", "steps"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
         if not self.rate > 0:
@@ -74,8 +79,6 @@ class ProjectionConfig:
             raise ConfigError(f"views must be 1 (the image alone) to {MOST_VIEWS}; got {self.views}.")
         if not 0 <= self.textures <= MOST_TEXTURES:
             raise ConfigError(f"textures must be 0 (none) to {MOST_TEXTURES}; got {self.textures}.")
-        if self.tile < 0:
-            raise ConfigError(f"tile must not be negative; got {self.tile}.")
 
     @property
     def search(self) -> ProjectionConfig:

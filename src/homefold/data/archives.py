@@ -44,6 +44,7 @@ _ENCRYPTED = 0x1
 _ZIP_LOCAL_HEADER = struct.Struct("<4s22xHH")
 _ZIP_END = struct.Struct("<10xH10x")
 _LONGEST_COMMENT = 0xFFFF
+_LARGEST_RECORD = 1 << 20
 _MANY = 0xFFFF  # members: so many or more, which another place tells
 _READ_AT_ONCE = 1 << 20
 _LINK = "is a link, and links are not followed in a tar (tar -h packs what they lead to)"
@@ -283,10 +284,10 @@ def _tar_members(archive: tarfile.TarFile) -> list[tarfile.TarInfo]:
 
 
 def _check_end(archive: tarfile.TarFile) -> None:
-    """After the last member comes an empty block, and nothing else but zeros.
+    """After the last member comes an empty block, and nothing else but zeros, of which no more than a program writes.
 
-    The standard wants two such blocks, and most programs fill up to 10,240 bytes. One is enough here, as it is for
-    other readers: a cut after it has taken no member away.
+    The standard wants two such blocks. One is enough here, as it is for other readers: a cut after it has taken no
+    member away.
     """
     file, end = archive.fileobj, archive.offset
     assert file is not None
@@ -301,6 +302,13 @@ def _check_end(archive: tarfile.TarFile) -> None:
             raise tarfile.ReadError(
                 f"more follows after its end at byte {end}, as where two tars were joined (tar -i unpacks both)"
             )
+    if file.tell() - end >= 2 * tarfile.BLOCKSIZE + _record_bytes(file.tell()):
+        raise tarfile.ReadError(f"all is empty from byte {end}, as where a download stopped that had made room for all")
+
+
+def _record_bytes(size: int) -> int:
+    """The largest record that a tar of this size can consist of: 10,240 bytes as a rule, or a greater power of two."""
+    return max(tarfile.RECORDSIZE, min(size & -size, _LARGEST_RECORD))
 
 
 def _tar_images(path: Path) -> list[ArchiveImage]:

@@ -33,7 +33,7 @@ __all__ = ["FeatureModel", "calibration_features", "fit_feature_model", "to_sphe
 
 _CALIBRATION_ROWS = 256
 _CALIBRATION_QUANTILE = 0.95
-_STEP_FOR_OTHER_SETTINGS = 4
+_PART_FOR_OTHER_SETTINGS = 4
 _SMALLEST_SCALE = 1e-6
 
 
@@ -119,11 +119,17 @@ class FeatureModel:
         """
         search = config.search
         if search not in self._scales:
-            step = 1 if search == self.projection.search else _STEP_FOR_OTHER_SETTINGS
-            found = project(self.manifold, self.calibration[::step].contiguous(), search, seed=self.seed)
+            rows = self.calibration if search == self.projection.search else self._fewer_calibration_rows()
+            found = project(self.manifold, rows, search, seed=self.seed)
             quantile = torch.quantile(1 - found.similarity_after, _CALIBRATION_QUANTILE)
             self._scales[search] = max(float(quantile), _SMALLEST_SCALE)
         return self._scales[search]
+
+    def _fewer_calibration_rows(self) -> torch.Tensor:
+        """A seeded draw: in their order classes and domains may take turns."""
+        most = -(-len(self.calibration) // _PART_FOR_OTHER_SETTINGS)
+        rows = stratified_rows(np.zeros(len(self.calibration)), most, self.seed)
+        return self.calibration[torch.from_numpy(rows).to(self.device)].contiguous()
 
     def logits(self, z: torch.Tensor) -> torch.Tensor:
         """C's output `(n, classes)` for prepared or projected features."""
