@@ -129,7 +129,8 @@ def read_record_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def _lines(path: Path) -> Iterator[bytes]:
     if path.exists() and not path.is_file():
         raise DataError(f"{path} is not a plain file, so it holds no records.")
-    opened = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
+    packed: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
+    opened = packed.get(path.suffix, open)
     try:
         with opened(path, "rb") as file:
             yield from file

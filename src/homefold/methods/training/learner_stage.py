@@ -21,7 +21,8 @@ from homefold.features.loop import Batch, ParameterGroup, TrainingRun, complete_
 from homefold.features.training import FeatureReport
 from homefold.methods.training.learner import Learner, LearningTask
 from homefold.runtime.seeding import isolated_seed
-from homefold.stages.features import FeatureStage, build_task_net, decisive_settings, fine_tuning_config, frozen
+from homefold.stages.encoder import frozen
+from homefold.stages.features import FeatureStage, build_task_net, decisive_settings, fine_tuning_config
 from homefold.stages.task import TaskKey, TrainingTask
 from homefold.store.stage_store import Stage, StageId, stage_id
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -58,7 +58,7 @@ def source_distances(folder: RunFolder) -> Iterator[Figure]:
     yield from _distances(folder, "a-distance-source", "A-distance: source to source", series, between)
 
 
-Series = dict[str, tuple[str, tuple[str, ...], Callable[[Artifact], float | None]]]
+Series = Mapping[str, tuple[str, tuple[str, ...], Callable[[Artifact], float | None]]]
 """By name: whose runs, the arrays that they must have kept, and the distance of one."""
 
 
