@@ -143,3 +143,8 @@ def test_a_folder_that_cannot_be_made_is_a_sentence(homefold: Homefold, runs: Pa
 def test_help_lists_the_command(homefold: Homefold) -> None:
     assert "make tables and figures from finished runs" in homefold("--help").out
     assert "--format" in homefold("report", "--help").out
+
+
+def test_a_plugin_adds_its_figure(homefold: Homefold, runs: Path, tmp_path: Path) -> None:
+    ended = homefold("report", runs, "--plugin", tmp_path / "missing.py")
+    assert ended.error == f"there is no file {tmp_path / 'missing.py'}, which --plugin names."

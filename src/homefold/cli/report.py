@@ -10,10 +10,20 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from homefold.cli.output import note, print_json, result_console, result_table, typed
-from homefold.cli.parsing import DebugFlag, JsonFlag, OptionalPath, parse
+from homefold.cli.parsing import DebugFlag, JsonFlag, Names, OptionalPath, flatten, parse
 from homefold.errors import ConfigError
 
 __all__ = ["ReportOptions", "run"]
+
+
+ReportPluginFlag = Annotated[
+    Names,
+    tyro.conf.arg(
+        metavar="FILE.py …",
+        help_behavior_hint="",
+        help="Python files to run first, which register figures of your own (docs/report.md).",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -30,6 +40,7 @@ class ReportOptions:
     """The folder for the report; RUNS/report by default, for a file RECORDS-report beside it. Several RUNS need one."""
     format: Literal["all", "md", "csv", "latex", "html"] = "all"
     """What to write; csv and latex are tables alone, and take no time."""
+    plugin: ReportPluginFlag = ()
     json: JsonFlag = False
     debug: DebugFlag = False
 
@@ -40,8 +51,10 @@ def run(arguments: Sequence[str]) -> int:
     from homefold.report.document import build_report  # imports matplotlib and scikit-learn, which --help does not need
     from homefold.report.runs import read_runs
     from homefold.report.writing import FORMATS, write_report
+    from homefold.runtime.plugins import load_plugins
     from homefold.runtime.progress import RichReporter
 
+    load_plugins(flatten(options.plugin))
     if not options.runs:
         raise ConfigError("name the folder that homefold bench wrote: homefold report RUNS.")
     if len(options.runs) > 1 and options.out is None:

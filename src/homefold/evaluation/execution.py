@@ -212,9 +212,7 @@ def _common_facts(planner: Planner, run: Run) -> dict[str, Any]:
     }
     if planner.options.images_per_class:
         facts["images_per_class"] = planner.options.images_per_class
-    if code := run.code:
-        facts["code"] = code
-    return facts
+    return facts | run.facts_of_own_code
 
 
 def _blank_record(planner: Planner, run: Run, config: HomefoldConfig, device: torch.device) -> RunRecord:

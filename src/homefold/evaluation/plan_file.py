@@ -40,10 +40,14 @@ def planned_run(planner: Planner, run: Run) -> dict[str, Any]:
         "preset": options.preset,
         "changes": options.changes,
         "command": options.command,
-        "facts": {"split": run.split.name, **run.split.facts, **run.target.facts, **run.variation.facts},
+        "facts": {
+            "split": run.split.name,
+            **run.split.facts,
+            **run.target.facts,
+            **run.variation.facts,
+            **run.facts_of_own_code,
+        },
     }
-    if code := run.code:
-        values["facts"]["code"] = code
     plain: dict[str, Any] = plain_json(values)
     return plain
 

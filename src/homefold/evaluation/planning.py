@@ -23,6 +23,7 @@ from homefold.evaluation.selection import Candidate, candidates_for, select_epoc
 from homefold.evaluation.suites import Suite, Variation, find_suite
 from homefold.features import build_backbone
 from homefold.methods import Method, TaskKey, code_key, find_method
+from homefold.methods.registry import METHODS, own_titles
 from homefold.runtime.code import joined_keys
 from homefold.runtime.plugins import load_plugin
 from homefold.runtime.progress import ProgressReporter
@@ -83,6 +84,13 @@ class Run:
     def code(self) -> str:
         """Stands for all code of plugins that it runs; empty where it is this package's own."""
         return _code(self.method, self.candidates)
+
+    @property
+    def facts_of_own_code(self) -> dict[str, Any]:
+        """What stands for code that is not of this package, and the titles of methods that are not; else nothing."""
+        titles = own_titles(self.method_name).items()
+        foreign = {name: title for name, title in titles if not METHODS[name].place.startswith("homefold.")}
+        return {name: value for name, value in (("code", self.code), ("titles", foreign)) if value}
 
     @property
     def title(self) -> str:

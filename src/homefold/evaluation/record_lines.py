@@ -55,6 +55,7 @@ _FACTS = {
     **dict.fromkeys(("source", "corruption", "split", "variation", "code"), _text),
     "sources": _texts,
     "stages": {"*": {"seconds": _number}},
+    "titles": {"*": _text},
 }
 _NAMES = ("dataset", "target", "method", "protocol", "selection", "suite", "preset", "backbone", "changes", "run")
 _FIELDS: dict[str, Any] = {

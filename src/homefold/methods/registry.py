@@ -27,6 +27,7 @@ __all__ = [
     "find_method",
     "list_methods",
     "method_named",
+    "own_titles",
     "register_method",
     "register_test_time_method",
     "wrapped_by_default",
@@ -193,6 +194,13 @@ def list_methods() -> tuple[MethodInfo, ...]:
 def wrapped_by_default() -> dict[str, str]:
     """By the name of each test-time method the name of the method that it wraps when none is named."""
     return {record.info.name: record.wraps for record in METHODS.values() if record.wraps}
+
+
+def own_titles(name: str) -> dict[str, str]:
+    """The titles of a method and of what it wraps, each by its plain name; of those that are registered."""
+    records = {plain: METHODS[plain] for plain in map(_plain_name, name.split("+")) if plain in METHODS}
+    bases = {plain: f" on {METHODS[record.wraps].info.title}" for plain, record in records.items() if record.wraps}
+    return {plain: record.info.title.removesuffix(bases.get(plain, "")) for plain, record in records.items()}
 
 
 def _read_records() -> Iterator[MethodRecord]:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from homefold.config.method_spec import split_settings
+from homefold.methods.registry import own_titles, wrapped_by_default
 
 __all__ = [
     "FULL",
-    "METHODS",
-    "OTHERS",
+    "OURS",
     "control_of",
     "full_method",
     "in_order",
     "plain_key",
+    "remember_titles",
     "short_name",
     "shown_name",
 ]
 
-METHODS = {
+OURS = {
     "deep-all": ("Deep All", "Deep All"),
     "without-projection": ("w/o G_φ (no projection)", "w/o G_φ"),
     "without-features": ("w/o f_θ (projected Deep All)", "w/o f_θ"),
@@ -28,25 +29,8 @@ METHODS = {
 }
 """By key: the name in tables, and a short one for legends."""
 
-OTHERS = {
-    "1-nn": "1-NN",
-    "class-means": "Class means",
-    "ccsa": "CCSA",
-    "mmd-aae": "MMD-AAE",
-    "crossgrad": "CrossGrad",
-    "ddaig": "DDAIG",
-    "jigen": "JiGen",
-    "rsc": "RSC",
-    "d-sam": "D-SAM",
-    "mmld": "MMLD",
-    "rotation": "Rotation",
-    "t3a": "T3A",
-    "tent": "Tent",
-    "ttt": "TTT",
-    "shot-im": "SHOT-IM",
-    "memo": "MEMO",
-}
-"""Methods of others by key, as their authors write them."""
+_TITLES: dict[str, str] = {}
+"""Titles of methods that are not the package's, by key, as records say them."""
 
 FULL = ("vae", "gan", "nearest")
 """Methods that project onto the manifold of f's features, the paper's own first."""
@@ -55,7 +39,6 @@ _BEFORE_OTHERS = ("deep-all",)
 # How an image is seen decides its feature, whether or not that is projected.
 # Records of earlier versions may have tints.
 _OF_FEATURES = ("projection.views", "projection.mirror", "projection.textures", "projection.tints")
-_DEFAULT_BASES = {"ttt": "rotation"}
 
 
 def shown_name(method: str) -> str:
@@ -73,11 +56,11 @@ def short_name(method: str) -> str:
 
 
 def _name(method: str, length: int) -> str:
-    if method in METHODS:
-        return METHODS[method][length]
+    if method in OURS:
+        return OURS[method][length]
     own, _, base = method.partition("+")
     own, colon, settings = own.partition(":")
-    shown = OTHERS.get(own) or (METHODS[own][length] if own in METHODS else own)
+    shown = OURS[own][length] if own in OURS else _TITLES.get(own) or own_titles(own).get(own, own)
     if colon:
         shown += f" ({settings.replace(',', ', ')})"
     # Alone it would look like the 1-NN of the paper's ablation, which searches f's features.
@@ -85,9 +68,14 @@ def _name(method: str, length: int) -> str:
     return f"{shown} on {_name(base, length)}" if base else shown
 
 
+def remember_titles(titles: Mapping[str, str]) -> None:
+    """Call methods so from now on: whoever reads records need not have the plugin that their methods are from."""
+    _TITLES.update(titles)
+
+
 def in_order(methods: Iterable[str]) -> list[str]:
     """Deep All, then methods of others by name, then ours, the full one last."""
-    ours = [method for method in METHODS if method not in _BEFORE_OTHERS]
+    ours = [method for method in OURS if method not in _BEFORE_OTHERS]
 
     def place(method: str) -> tuple[int, int, str]:
         own = _without_settings(method)
@@ -109,7 +97,7 @@ def control_of(method: str, present: Iterable[str]) -> str | None:
     'without-projection'
     """
     own, _, base = method.partition("+")
-    base = base or _DEFAULT_BASES.get(own.partition(":")[0], "")
+    base = base or wrapped_by_default().get(own.partition(":")[0], "")
     full = _without_settings(method) in FULL
     wanted = (*_unprojected(method), "deep-all") if full else (base, "deep-all")
     present = set(present)

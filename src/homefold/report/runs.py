@@ -16,6 +16,7 @@ from homefold.errors import DataError
 from homefold.evaluation.plan_file import read_plan
 from homefold.evaluation.record_lines import is_number, not_a_record, read_record_lines
 from homefold.report.artifacts import Artifact, read_artifact_file
+from homefold.report.names import remember_titles
 
 __all__ = ["Run", "RunFolder", "Setup", "read_runs", "setups"]
 
@@ -234,6 +235,8 @@ def read_runs(path: Path | str, *more: Path | str) -> RunFolder:
         more: other parts of the same study, of another machine say; what they repeat counts as run later.
     """
     parts = [_read_one(Path(part)) for part in (path, *more)]
+    for run in (run for part in parts for run in part.runs):
+        remember_titles(run.facts.get("titles") or {})
     found = _last_of_each(_of_the_last_code([run for part in parts for run in part.runs]))
     missing = {run.identity: run for part in parts for run in part.missing if run.identity not in found}
     first, *others = (part.folder for part in parts)

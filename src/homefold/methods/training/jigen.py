@@ -23,7 +23,7 @@ _GRID = 3
 
 
 @method_named(
-    "jigen", "Jigen", 2019, "Carlucci et al., CVPR 2019", "Solves jigsaw puzzles of the images as an auxiliary task."
+    "jigen", "JiGen", 2019, "Carlucci et al., CVPR 2019", "Solves jigsaw puzzles of the images as an auxiliary task."
 )
 @dataclass(frozen=True)
 class Jigen(LearnerMethod):

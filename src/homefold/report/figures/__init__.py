@@ -66,7 +66,7 @@ def figure(title: str, *, family: str, needs: str, place: int = 1000) -> Callabl
     """Register the decorated function as what draws a kind of figure; the arguments are those of `FigureKind`."""
 
     def keep(draw: Draw) -> Draw:
-        FIGURES.add(title, FigureKind(family, title, needs, draw, place))
+        FIGURES.add(title, FigureKind(family, title, needs, draw, place), by=draw)
         return draw
 
     return keep

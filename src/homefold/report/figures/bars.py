@@ -28,7 +28,7 @@ _ABLATION = ("deep-all", "without-projection", "without-features", "gan", "vae")
 def ablation_bars(folder: RunFolder) -> Iterator[Figure]:
     """What each component is worth, on every target and on average; beside it methods of a plugin."""
     for setup, runs in of_kind(folder, "targets", "samplers"):
-        chosen = [run for run in runs if run.method in _ABLATION or run.code]
+        chosen = [run for run in runs if run.method in _ABLATION or run.facts.get("titles")]
         methods = {run.method for run in chosen if run.ok}
         if len(methods) > 1 and methods & {"without-projection", "without-features"}:
             yield _bars_by_target(f"ablation-{setup.slug}", "Ablation", setup, chosen)

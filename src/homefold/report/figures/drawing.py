@@ -16,7 +16,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 from homefold.report.figures import Figure
-from homefold.report.names import METHODS, in_order
+from homefold.report.names import OURS, in_order
 from homefold.report.runs import Run
 
 __all__ = [
@@ -137,7 +137,7 @@ def method_colour(method: str, methods: Sequence[str]) -> str:
     """A known method has one colour everywhere; the others share what is left."""
     if method in _METHOD_COLOURS:
         return _METHOD_COLOURS[method]
-    others = [name for name in in_order(methods) if name not in METHODS]
+    others = [name for name in in_order(methods) if name not in OURS]
     return _OTHER_COLOURS[others.index(method) % len(_OTHER_COLOURS)]
 
 
