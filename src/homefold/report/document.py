@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from homefold.report.figures import FigureSection, build_figures
+from homefold.report.figures import FigureKind, build_figures
 from homefold.report.names import shown_name
 from homefold.report.runs import SETTINGS, Run, RunFolder, setups
 from homefold.report.tables.build import build_tables
@@ -33,25 +33,25 @@ class Report:
     title: str
     facts: dict[str, str]
     tables: tuple[Table, ...]
-    sections: tuple[FigureSection, ...]
+    sections: tuple[FigureKind, ...]
     failures: tuple[str, ...]
     missing: tuple[str, ...]
     problems: tuple[str, ...]
 
     @property
-    def drawn(self) -> tuple[FigureSection, ...]:
+    def drawn(self) -> tuple[FigureKind, ...]:
         """The sections that have figures."""
         return tuple(section for section in self.sections if section.figures)
 
     @property
-    def absent(self) -> tuple[FigureSection, ...]:
+    def absent(self) -> tuple[FigureKind, ...]:
         """The sections that have none."""
         return tuple(section for section in self.sections if not section.figures)
 
     @property
-    def families(self) -> dict[str, list[FigureSection]]:
+    def families(self) -> dict[str, list[FigureKind]]:
         """The sections that have figures, by family."""
-        found: dict[str, list[FigureSection]] = {}
+        found: dict[str, list[FigureKind]] = {}
         for section in self.drawn:
             found.setdefault(section.family, []).append(section)
         return found

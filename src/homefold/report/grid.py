@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from homefold.report.names import in_order
 from homefold.report.runs import Run
 
-__all__ = ["Grid", "RowKey", "lay_out"]
+__all__ = ["Grid", "RowKey", "lay_out", "numeric"]
 
 RowKey = tuple[str, ...]
 """The method's key, then the settings that make a row of their own, as text."""
@@ -37,30 +38,26 @@ class Grid:
         """The values of a place by seed."""
         return self.values.get((row, column), {})
 
-    def failed_at(self, row: RowKey, column: str) -> set[int]:
-        """The seeds that failed in a place."""
-        return self.failed.get((row, column), set())
-
     def averages(self, row: RowKey) -> dict[int, float]:
         """The mean over all columns for each seed that has every one of them."""
         places = [self.at(row, column) for column in self.columns]
         complete = [seed for seed in self.seeds if all(seed in place for place in places)]
         return {seed: sum(place[seed] for place in places) / len(places) for seed in complete}
 
-    def failed_anywhere(self, row: RowKey) -> set[int]:
-        """The seeds that failed in any column."""
-        return set().union(*(self.failed_at(row, column) for column in self.columns))
+    def failed_at(self, row: RowKey, *columns: str) -> set[int]:
+        """The seeds that failed in any of these columns."""
+        return set().union(*(self.failed.get((row, column), ()) for column in columns))
 
 
 def lay_out(
     runs: Iterable[Run],
     *,
-    row: Callable[[Run], RowKey],
     column: Callable[[Run], str],
+    row: Callable[[Run], RowKey] = lambda run: (run.method,),
     unit: Callable[[Run], Hashable] = lambda run: None,
     value: Callable[[Run], float | None] = lambda run: run.percent if run.ok else None,
-    order_rows: Callable[[Sequence[RowKey]], Sequence[RowKey]] = list,
-    order_columns: Callable[[Sequence[str]], Sequence[str]] = list,
+    order_rows: Callable[[Sequence[RowKey]], Sequence[RowKey]] | None = None,
+    first: Callable[[str], float] = lambda column: 0,
 ) -> Grid:
     """Lay runs out; where a place holds several units (types of corruption), its value is their mean.
 
@@ -69,21 +66,19 @@ def lay_out(
 
     Args:
         runs: to lay out.
-        row: key of the run's row.
-        column: key of its column.
+        column: key of the run's column; columns stand by number, then by name.
+        row: key of its row.
         unit: what tells apart the runs of one place and seed.
         value: what to show; None for a run that has none.
-        order_rows: puts the keys of rows in order.
-        order_columns: puts the keys of columns in order.
+        order_rows: puts the keys of rows in order; by method, Deep All first and the full one last, then by number.
+        first: columns for which it is lower stand before others.
     """
     found: dict[tuple[RowKey, str], dict[int, dict[Hashable, float]]] = {}
     failed: dict[tuple[RowKey, str], set[int]] = {}
     units: dict[str, set[Hashable]] = {}
-    seeds: set[int] = set()
     looks: dict[RowKey, int] = {}
     for run in runs:
         place = (row(run), column(run))
-        seeds.add(run.seed)
         if run.looks is not None:
             looks[place[0]] = run.looks
         units.setdefault(place[1], set()).add(unit(run))
@@ -94,13 +89,23 @@ def lay_out(
         elif run.failed:
             failed.setdefault(place, set()).add(run.seed)
     values = {
-        place: {
-            seed: sum(by_unit.values()) / len(by_unit)
-            for seed, by_unit in by_seed.items()
-            if set(by_unit) == units[place[1]]
-        }
-        for place, by_seed in found.items()
+        (key, name): {seed: sum(of.values()) / len(of) for seed, of in by_seed.items() if set(of) == units[name]}
+        for (key, name), by_seed in found.items()
     }
-    rows = tuple(order_rows(list(dict.fromkeys(place[0] for place in found))))
-    columns = tuple(order_columns(list(units)))
-    return Grid(rows, columns, tuple(sorted(seeds)), values, failed, looks)
+    rows = (order_rows or _by_method)(list(dict.fromkeys(key for key, _ in found)))
+    columns = sorted(units, key=lambda name: (first(name), numeric(name)))
+    seeds = sorted({seed for by_seed in found.values() for seed in by_seed})
+    return Grid(tuple(rows), tuple(columns), tuple(seeds), values, failed, looks)
+
+
+def _by_method(rows: Sequence[RowKey]) -> list[RowKey]:
+    methods = in_order(row[0] for row in rows)
+    return sorted(rows, key=lambda row: (methods.index(row[0]), *map(numeric, row[1:])))
+
+
+def numeric(text: str) -> tuple[float, str]:
+    """A key that sorts numbers by size and puts all other text behind them."""
+    try:
+        return float(text), ""
+    except ValueError:
+        return float("inf"), text

@@ -28,38 +28,22 @@ SETTINGS = ("source", "fraction", "shots", "corruption", "severity", "beta", "ep
 
 @dataclass(frozen=True)
 class Run:
-    """One finished or failed run, or one that was planned and has no record.
+    """One finished or failed run, or one that was planned and has no record: a `RunRecord`, read leniently.
 
     Args:
-        dataset: name of the data.
-        target: the domain that was not trained on.
-        method: key of the method.
         accuracy: share of target images answered rightly, 0 to 1; None for a failed run.
-        seed: of the training.
-        suite: what the run was part of; empty when it was run alone.
-        preset: name of the settings.
-        backbone: name of the network.
-        protocol: name of the protocol.
-        selection: on what the model was selected.
-        images: how many target images there were.
         error: why it failed; empty when it did not.
         run_id: names its artifacts.
-        hardware: what it ran on.
-        commit: of the code.
-        command: that asked for it, as it was typed.
-        changes: settings that were changed from the preset, as they were typed.
         training_seconds: of all stages.
         seconds_per_image: of inference.
-        versions: of the packages that decide the result.
-        config: the whole configuration.
         facts: settings of the protocol and anything else that was measured.
         recorded: whether it was done at all; not so for one that is only planned.
     """
 
-    dataset: str
-    target: str
-    method: str
-    accuracy: float | None
+    dataset: str = ""
+    target: str = ""
+    method: str = ""
+    accuracy: float | None = None
     seed: int = 0
     suite: str = ""
     preset: str = ""
@@ -75,7 +59,7 @@ class Run:
     changes: str = ""
     training_seconds: float | None = None
     seconds_per_image: float | None = None
-    versions: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, Any] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     recorded: bool = True
@@ -292,34 +276,25 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
+_AS_RECORDED = (
+    *("dataset", "target", "method", "seed", "suite", "preset", "backbone", "protocol", "selection", "images"),
+    *("hardware", "commit", "command", "changes", "versions", "config", "facts"),
+)
+
+
 def _run(row: dict[str, Any], *, recorded: bool = True) -> Run:
-    def text(name: str) -> str:
-        return row.get(name) or ""
-
-    def mapping(name: str) -> dict[str, Any]:
-        return row.get(name) or {}
-
     accuracy, error = _accuracy(row) if recorded else (None, "")
-    facts, seconds = mapping("facts"), mapping("seconds")
-    sources = facts.get("sources") or []
+    values = {name: row[name] for name in _AS_RECORDED if row.get(name) is not None}
+    sources, seconds = values.get("facts", {}).get("sources") or [], row.get("seconds") or {}
     if len(sources) == 1:
-        facts = {**facts, "source": sources[0]}
+        values["facts"] = {**values["facts"], "source": sources[0]}
     return Run(
-        dataset=text("dataset"),
-        target=text("target"),
-        method=text("method"),
+        **values,
         accuracy=accuracy,
         error=error,
-        seed=row.get("seed") or 0,
-        images=row.get("images") or 0,
-        **{name: text(name) for name in ("suite", "preset", "backbone", "protocol", "selection")},
-        **{name: text(name) for name in ("hardware", "commit", "command", "changes")},
-        run_id=text("run"),
+        run_id=row.get("run") or "",
         training_seconds=seconds.get("training"),
         seconds_per_image=seconds.get("inference_per_image"),
-        versions={str(name): str(value) for name, value in mapping("versions").items()},
-        config=mapping("config"),
-        facts=facts,
         recorded=recorded,
     )
 

@@ -9,7 +9,7 @@ from homefold.report.runs import RunFolder, slug
 from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.runtime.registry import Registry
 
-__all__ = ["FIGURES", "Draw", "Figure", "FigureKind", "FigureSection", "build_figures", "figure"]
+__all__ = ["FIGURES", "Draw", "Figure", "FigureKind", "build_figures", "figure"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class FigureKind:
         needs: what runs must hold for it to be there.
         draw: makes its figures.
         place: among all kinds.
+        figures: as they were drawn from runs; none where these do not hold what it needs.
     """
 
     family: str
@@ -56,6 +57,7 @@ class FigureKind:
     needs: str
     draw: Draw
     place: int
+    figures: tuple[Figure, ...] = ()
 
 
 FIGURES: Registry[FigureKind] = Registry("figure", __name__, order=lambda kind: (kind.place, kind.title))
@@ -72,24 +74,13 @@ def figure(title: str, *, family: str, needs: str, place: int = 1000) -> Callabl
     return keep
 
 
-@dataclass(frozen=True)
-class FigureSection:
-    """One kind of figure as it stands in a report; without figures where the runs do not hold what it needs."""
-
-    family: str
-    title: str
-    needs: str
-    figures: tuple[Figure, ...] = ()
-
-
-def build_figures(folder: RunFolder, reporter: ProgressReporter | None = None) -> list[FigureSection]:
+def build_figures(folder: RunFolder, reporter: ProgressReporter | None = None) -> list[FigureKind]:
     """Draw everything there is data for; a section without data comes back without figures."""
-    sections: list[FigureSection] = []
+    sections: list[FigureKind] = []
     seen: dict[str, int] = {}
     with (reporter or SilentReporter()).task("Figures", len(FIGURES)) as task:
         for kind in FIGURES.values():
-            figures = tuple(_named(drawn, seen) for drawn in kind.draw(folder))
-            sections.append(FigureSection(kind.family, kind.title, kind.needs, figures))
+            sections.append(replace(kind, figures=tuple(_named(drawn, seen) for drawn in kind.draw(folder))))
             task.advance()
     return sections
 

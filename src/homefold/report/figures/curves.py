@@ -69,7 +69,6 @@ def _curves(
         row=row or (lambda run: (run.method,)),
         column=lambda run: f"{number_of(run, setting, default):g}",
         unit=unit,
-        order_columns=lambda columns: sorted(columns, key=float),
     )
     if not any(grid.values.values()):
         return

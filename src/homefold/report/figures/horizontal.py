@@ -26,13 +26,7 @@ def corruption_bars(folder: RunFolder) -> Iterator[Figure]:
     for setup, runs in of_kind(folder, "severity"):
         highest = max(number_of(run, "severity") for run in runs)
         worst = [run for run in runs if number_of(run, "severity") == highest]
-        grid = lay_out(
-            worst,
-            row=lambda run: (run.method,),
-            column=lambda run: str(run.facts.get("corruption", run.target)),
-            order_rows=lambda rows: [(method,) for method in in_order(row[0] for row in rows)],
-            order_columns=sorted,
-        )
+        grid = lay_out(worst, column=lambda run: str(run.facts.get("corruption", run.target)))
         if not any(grid.values.values()):
             continue
         methods, types = [row[0] for row in grid.rows], grid.columns

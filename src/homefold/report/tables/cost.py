@@ -10,7 +10,6 @@ from homefold.report.names import shown_name
 from homefold.report.runs import SETTINGS, Run, RunFolder, Setup, slug
 from homefold.report.selecting import of_kind, once
 from homefold.report.statistics import Summary, summarise, summarise_percent
-from homefold.report.tables.group import order_rows
 from homefold.report.tables.table import Cell, Row, Table
 
 __all__ = ["cost_tables"]
@@ -47,7 +46,6 @@ def _table(setup: Setup, runs: Sequence[Run]) -> Table:
         row=key,
         column=lambda run: "",
         unit=lambda run: (run.target, *(str(run.facts.get(name)) for name in SETTINGS)),
-        order_rows=order_rows,
     )
     rows = tuple(_row(grid, row, [run for run in runs if key(run) == row], setup) for row in grid.rows)
     return Table(

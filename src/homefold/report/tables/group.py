@@ -1,18 +1,19 @@
-"""The runs of one table, and the order in which their rows and columns stand."""
+"""The runs of one table, and the table around its rows: name, title, and a caption with all that must be known."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from homefold.report.grid import Grid, RowKey, lay_out
-from homefold.report.names import in_order
-from homefold.report.runs import Run, Setup
-from homefold.report.tables.published import PublishedTable, plain_target, published_table
+from homefold.report.grid import Grid, lay_out
+from homefold.report.runs import Run, Setup, slug
+from homefold.report.tables.published import PublishedTable, place_of, published_table
+from homefold.report.tables.rows import TableRows
+from homefold.report.tables.table import Cell, Table
 
-__all__ = ["TableGroup", "numeric", "order_rows", "order_targets", "target_grid"]
+__all__ = ["TableGroup", "counted_names", "make_table", "target_grid", "title_of"]
 
 _LEAVE_ONE_OUT = ("", "leaveonedomainout", "leaveoneout", "lodo")
 
@@ -27,19 +28,14 @@ class TableGroup:
     runs: tuple[Run, ...]
 
     @property
-    def methods(self) -> list[str]:
-        return in_order(run.method for run in self.runs)
-
-    @property
     def oracle(self) -> bool:
         return any(run.oracle for run in self.runs)
 
     def published(self, **which: Any) -> PublishedTable | None:
         """The paper's table for these data, if it is about the same protocol."""
-        kind = self.kind
-        if kind in ("targets", "samplers") and not all(_leaves_one_out(run) for run in self.runs):
+        if self.kind in ("targets", "samplers") and not all(_leaves_one_out(run) for run in self.runs):
             return None
-        return published_table(kind, self.setup.dataset, self.setup.backbone, **which)
+        return published_table(self.kind, self.setup.dataset, self.setup.backbone, **which)
 
 
 def _leaves_one_out(run: Run) -> bool:
@@ -48,31 +44,96 @@ def _leaves_one_out(run: Run) -> bool:
 
 def target_grid(runs: Iterable[Run], published: PublishedTable | None = None) -> Grid:
     """Methods against targets, in the paper's order where it has them."""
-    return lay_out(
-        runs,
-        row=lambda run: (run.method,),
-        column=lambda run: run.target,
-        order_rows=order_rows,
-        order_columns=lambda columns: order_targets(columns, published),
+    return lay_out(runs, column=lambda run: run.target, first=place_of(published))
+
+
+def make_table(
+    group: TableGroup,
+    title: str,
+    stub: str,
+    rows: TableRows,
+    published: PublishedTable | None,
+    *,
+    caption: str = "",
+    name: str = "",
+) -> Table:
+    """The table of these rows, its rows marked where models were selected on the target."""
+    setup = group.setup
+    parts = (group.suite or "runs", setup.dataset, name, setup.backbone, setup.preset, *setup.distinctions)
+    marked = tuple(row if row.published else replace(row, label=f"{row.label} †") for row in rows.rows)
+    return Table(
+        name=slug(*dict.fromkeys(parts)),
+        title=title,
+        caption=" ".join(part for part in (_caption(group, rows, published), caption) if part),
+        stub=stub,
+        columns=rows.columns,
+        rows=marked if group.oracle else rows.rows,
+        oracle=group.oracle,
+        suite=group.suite,
     )
 
 
-def order_rows(rows: Sequence[RowKey]) -> list[RowKey]:
-    """Rows by method, Deep All first and the full method last, then by number."""
-    methods = in_order(row[0] for row in rows)
-    return sorted(rows, key=lambda row: (methods.index(row[0]), *map(numeric, row[1:])))
+def title_of(group: TableGroup, what: str = "") -> str:
+    """Data, network, preset, and what the table is about."""
+    suite = group.suite if group.kind in ("targets", "samplers") else ""
+    same = suite.replace("-", "") == group.setup.dataset.lower().replace("-", "").replace("_", "")
+    return " · ".join(part for part in (group.setup.title, what or ("" if same else suite)) if part)
 
 
-def numeric(text: str) -> tuple[float, str]:
-    """A key that sorts numbers by size and puts all other text behind them."""
-    try:
-        return float(text), ""
-    except ValueError:
-        return float("inf"), text
+def _caption(group: TableGroup, rows: TableRows, published: PublishedTable | None) -> str:
+    runs = group.runs
+    seeds = sorted({run.seed for run in runs})
+    sentences = [_how_measured(len(seeds), [cell for row in rows.rows for cell in row.cells])]
+    facts = [
+        ("Protocol", sorted({run.protocol for run in runs})),
+        ("selection", sorted({run.selection for run in runs})),
+        ("preset", [group.setup.preset]),
+        *([("with", [group.setup.changes])] if group.setup.changes else []),
+        ("backbone", [group.setup.backbone]),
+        ("seeds", [_ranges(seeds)]),
+    ]
+    named = "; ".join(f"{what} {', '.join(filter(None, values)) or 'not recorded'}" for what, values in facts)
+    sentences.append(f"{named}; {sum(run.ok for run in runs)} runs finished, {_left(group, rows)}.")
+    if group.oracle:
+        sentences.append("† Models were selected on the target itself (oracle): not a fair comparison.")
+    if published:
+        network = f" (with {published.backbone})" if published.backbone else ""
+        sentences.append(f"paper: the printed figure{network}, and in parentheses ours minus it.")
+    return " ".join(sentences)
 
 
-def order_targets(columns: Sequence[str], published: PublishedTable | None) -> list[str]:
-    """Columns as the paper orders its targets, then the others."""
-    printed = published.targets if published else []
-    place = {target: i for i, target in enumerate(printed)}
-    return sorted(columns, key=lambda column: (place.get(plain_target(column), len(printed)), numeric(column)))
+def _how_measured(seeds: int, cells: Sequence[Cell]) -> str:
+    """What the signs in the cells mean, as far as they are there."""
+    compared = any(cell.comparison for cell in cells)
+    parts = ["Accuracy on the unseen target in %"]
+    if seeds > 1:
+        parts.append("mean ± standard deviation over seeds, [95 % confidence interval, Student’s t]")
+    else:
+        parts.append("one seed, so no spread and no test")
+    signs = []
+    if compared:
+        test = ", with the p of a two-sided paired t-test over seeds, not adjusted for the number of tests"
+        signs.append(f"Δ: difference to the control named in the row{test if seeds > 1 else ''}.")
+    if any(cell.best for cell in cells):
+        signs.append("Bold: the highest mean of those run here under the same setting with all their seeds.")
+    return " ".join([f"{': '.join(parts)}.", *signs])
+
+
+def _left(group: TableGroup, rows: TableRows) -> str:
+    failed, planned = sum(run.failed for run in group.runs), sum(not run.recorded for run in group.runs)
+    missing = rows.expected - rows.done
+    if not failed and not missing:
+        return "none missing"
+    left = f", {planned} planned but not run" if planned else ""
+    return f"{failed} failed{left}, {missing} of {rows.expected} figures without a value"
+
+
+def _ranges(seeds: Sequence[int]) -> str:
+    consecutive = len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1))
+    return f"{seeds[0]}–{seeds[-1]} (n = {len(seeds)})" if consecutive else ", ".join(map(str, seeds))
+
+
+def counted_names(group: TableGroup, what: str) -> str:
+    """How many targets (or other names) the runs have, and which."""
+    names = list(dict.fromkeys(str(getattr(run, what)) for run in group.runs))
+    return f"{len(names)} {what}s ({', '.join(names)})" if len(names) > 1 else f"the {what} {names[0]}"

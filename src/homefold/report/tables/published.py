@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 from homefold.report.names import plain_key
 
-__all__ = ["PublishedFigure", "PublishedTable", "published_table"]
+__all__ = ["PublishedFigure", "PublishedTable", "place_of", "plain_target", "published_mean_stops", "published_table"]
 
 
 @dataclass(frozen=True)
@@ -70,13 +71,6 @@ _PRINTED = {
     "nearest": ("1-NN",),
     "gan": (r"Ours (G_\phi = GAN)",),
     "vae": ("Ours", r"Ours (G_\phi = VAE)", r"Ours (f_\theta + G_\phi)"),
-    "ccsa": ("CCSA",),
-    "mmd-aae": ("MMD-AAE",),
-    "crossgrad": ("CrossGrad",),
-    "jigen": ("Jigen",),
-    "rsc": ("RSC",),
-    "d-sam": ("D-SAM",),
-    "mmld": ("MMLD",),
 }
 # Methods that are compared and that the paper has no figures of: none must be found by a likeness of names.
 _NOT_PRINTED = ("ddaig", "class-means", "t3a", "tent", "ttt", "shot-im", "memo")
@@ -113,6 +107,12 @@ def plain_target(name: str) -> str:
 def _rows() -> tuple[dict[str, str], ...]:
     text = files("homefold.report.tables").joinpath("paper_results.csv").read_text(encoding="utf-8")
     return tuple(csv.DictReader(text.splitlines()))
+
+
+def place_of(table: PublishedTable | None) -> Callable[[str], int]:
+    """Where a target stands in the paper's order; others stand behind."""
+    places = {target: place for place, target in enumerate(table.targets)} if table else {}
+    return lambda target: places.get(plain_target(target), len(places))
 
 
 def published_table(

@@ -41,10 +41,12 @@ def make_rows(
     best_within = best_within or setting
     keys = list(grid.columns)
     average = average and len(keys) > 1
-    cells = {row: [_cell(grid, row, column, published, setting) for column in keys] for row in grid.rows}
-    if average:
-        for row, place in cells.items():
-            place.append(_average_cell(grid, row, _published_average(published, row, setting(row), keys)))
+    cells: dict[RowKey, list[Cell]] = {}
+    for row in grid.rows:
+        printed = [published.find(row[0], setting(row), column) if published else None for column in keys]
+        cells[row] = [_cell(grid, row, column, figure) for column, figure in zip(keys, printed, strict=True)]
+        if average:
+            cells[row].append(_cell(grid, row, None, _mean(printed)))
     rows = [
         Row(label(row), tuple(place), control=_control_name(grid, row))
         for row, place in _with_best(cells, best_within).items()
@@ -56,22 +58,14 @@ def make_rows(
     return TableRows((*keys, AVERAGE) if average else tuple(keys), tuple(rows), done, expected)
 
 
-def _cell(
-    grid: Grid,
-    row: RowKey,
-    column: str,
-    published: PublishedTable | None,
-    setting: Callable[[RowKey], str],
-) -> Cell:
-    values = grid.at(row, column)
+def _cell(grid: Grid, row: RowKey, column: str | None, published: PublishedFigure | None) -> Cell:
+    """The cell of a row in a column, or of its average."""
     control = _control(grid, row)
-    return Cell(
-        summary=summarise_percent(list(values.values())),
-        expected=len(grid.seeds),
-        failed=len(grid.failed_at(row, column)),
-        published=published.find(row[0], setting(row), column) if published else None,
-        comparison=compare(values, grid.at(control, column)) if control else None,
-    )
+    values = grid.averages(row) if column is None else grid.at(row, column)
+    others = {} if control is None else grid.averages(control) if column is None else grid.at(control, column)
+    failed = grid.failed_at(row, *grid.columns) - set(values) if column is None else grid.failed_at(row, column)
+    comparison = compare(values, others) if control else None
+    return Cell(summarise_percent(values.values()), len(grid.seeds), len(failed), published, comparison)
 
 
 def _control(grid: Grid, row: RowKey) -> RowKey | None:
@@ -88,27 +82,10 @@ def _control_name(grid: Grid, row: RowKey) -> str:
     return short_name(control[0]) if control else ""
 
 
-def _average_cell(grid: Grid, row: RowKey, published: PublishedFigure | None) -> Cell:
-    values = grid.averages(row)
-    control = _control(grid, row)
-    return Cell(
-        summary=summarise_percent(list(values.values())),
-        expected=len(grid.seeds),
-        failed=len(grid.failed_anywhere(row) - set(values)),
-        published=published,
-        comparison=compare(values, grid.averages(control)) if control else None,
-    )
-
-
-def _published_average(
-    published: PublishedTable | None, row: RowKey, setting: str, columns: Sequence[str]
-) -> PublishedFigure | None:
-    """The mean of the paper's figures, where it has one for every column."""
-    found = [published.find(row[0], setting, column) for column in columns] if published else []
-    figures = [figure for figure in found if figure]
-    if not figures or len(figures) < len(columns):
-        return None
-    return PublishedFigure(sum(figure.mean for figure in figures) / len(figures))
+def _mean(figures: Sequence[PublishedFigure | None]) -> PublishedFigure | None:
+    """The mean of the paper's figures, where it has all of them."""
+    means = [figure.mean for figure in figures if figure]
+    return PublishedFigure(sum(means) / len(means)) if means and len(means) == len(figures) else None
 
 
 def _with_best(cells: dict[RowKey, list[Cell]], setting: Callable[[RowKey], str]) -> dict[RowKey, list[Cell]]:
@@ -140,12 +117,8 @@ def _published_rows(
         figures = [published.figures.get((method, which, plain_target(column))) for column in grid.columns]
         if not any(figures):
             continue
+        figures += [_mean(figures)] if average else []
         cells = [Cell(published=figure) if figure else Cell(text="not printed") for figure in figures]
-        if average:
-            whole = [figure.mean for figure in figures if figure]
-            complete = len(whole) == len(figures)
-            mean = PublishedFigure(sum(whole) / len(whole))
-            cells.append(Cell(published=mean) if complete else Cell(text="not printed"))
         suffix = f", {which} per class" if which else ""
         rows.append(Row(f"{_unicode(method)}{suffix} (paper)", tuple(cells), published=True))
     return rows
