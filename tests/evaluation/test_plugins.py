@@ -275,6 +275,7 @@ def test_several_processes_run_the_plugin_as_it_was_planned(mixup, tiny, tiny_di
     (record,) = run_bench(options, dataset=tiny_digits, plan=plan, planner=planner)
     assert (record.status, record.error, record.method) == ("finished", "", "mixup")
     assert record.facts["code"] == code_key(find_method("mixup"))
+    assert record.facts["titles"] == {"mixup": "Mixup"}
 
 
 def test_runs_that_a_worker_does_not_find_any_more_have_that_reason(tiny, tiny_digits, monkeypatch):
