@@ -18,18 +18,18 @@ SOURCES = ROOT / "src" / "homefold"
 PUBLIC = {
     "homefold": """
         Homefold HomefoldConfig HomefoldError ManifoldProjector Prediction Predictions ProjectionConfig __version__
-        list_presets pairwise_metric_loss preset_config projection_preset""",
+        list_presets load_plugin pairwise_metric_loss preset_config projection_preset""",
     "homefold.data": """
-        BadImageError DatasetEntry DomainDataset FolderIndex IMAGE_EXTENSIONS ImageCache VerificationReport
+        BadImageError DatasetEntry DomainDataset IMAGE_EXTENSIONS ImageCache ImageIndex LoadRequest VerificationReport
         cache_directory dataset_entry dataset_from_arrays decode_image download_dataset find_images holdout_split
-        images_from_array list_datasets list_downloads load_dataset load_digits_mini load_folder load_images
-        register_dataset scan_folder selection_split split_name verify_dataset verify_folder""",
+        images_from_array list_datasets list_downloads load_dataset load_digits_mini load_images register_dataset
+        selection_split split_name verify_dataset""",
     "homefold.evaluation": "RunRecord append_record load_records read_records",
     "homefold.features": """
         FeatureConfig FeatureNet FeatureReport TrainedFeatures build_backbone build_feature_net extract_features
         list_backbones pairwise_metric_loss pairwise_metric_loss_bound train_features""",
     "homefold.manifold": """
-        GAN Manifold ManifoldConfig ManifoldKind ManifoldReport NearestNeighbour VAE build_manifold fit_manifold
+        GAN Manifold ManifoldConfig ManifoldReport NearestNeighbour VAE build_manifold fit_manifold
         list_manifolds nearest_index paper_manifold_config vae_loss""",
     "homefold.methods": """
         Answers Batch ClassifierNetwork DeepAllMethod HomeMethod ImageSet Learner LearnerMethod LearningTask Method

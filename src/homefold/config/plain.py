@@ -29,6 +29,7 @@ def config_from_dict(kind: type[C], values: dict[str, Any], *, within: str = "")
         values: plain JSON values.
         within: the dotted name of the part that this is, for what is said of its settings.
 
+    >>> from homefold.config import HomefoldConfig, config_to_dict, preset_config
     >>> config_from_dict(HomefoldConfig, config_to_dict(preset_config("small"))) == preset_config("small")
     True
     """
