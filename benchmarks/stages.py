@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from measuring import clustered_features, print_table, seconds_of, surroundings, write_result
 
-import homefold.classifier
+import homefold.classifier.training
 import homefold.manifold.gan
 import homefold.manifold.vae
 from homefold.classifier import ClassifierConfig, fit_classifier
@@ -30,7 +30,7 @@ from homefold.manifold import ManifoldConfig, fit_manifold, paper_manifold_confi
 from homefold.runtime.device import one_thread, resolve_device
 from homefold.stages.feature_model import to_sphere
 
-_RECORDING = (homefold.classifier, homefold.manifold.gan, homefold.manifold.vae)
+_RECORDING = (homefold.classifier.training, homefold.manifold.gan, homefold.manifold.vae)
 
 
 @contextmanager

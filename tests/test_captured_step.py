@@ -11,7 +11,12 @@ import torch
 from homefold.runtime.captured_step import CapturedStep, recorder_for
 
 CPU = torch.device("cpu")
-STEPS = ("homefold.features.gradient_step", "homefold.manifold.vae", "homefold.manifold.gan", "homefold.classifier")
+STEPS = (
+    "homefold.features.gradient_step",
+    "homefold.manifold.vae",
+    "homefold.manifold.gan",
+    "homefold.classifier.training",
+)
 
 
 class FakeRecorder:
@@ -166,7 +171,7 @@ def test_a_classifier_fitted_by_recorded_steps_sees_the_last_smaller_batch_too(m
     z = torch.randn(3, 8, generator=random)[labels] + 0.3 * torch.randn(100, 8, generator=random)
     given = (ClassifierConfig(epochs=4, batch_size=16), z[:90], labels[:90], z[90:], labels[90:])
     plain, recorder = fit_classifier(*given, num_classes=3, seed=0), FakeRecorder()
-    monkeypatch.setattr("homefold.classifier.recorder_for", lambda device: recorder)
+    monkeypatch.setattr("homefold.classifier.training.recorder_for", lambda device: recorder)
     recorded = fit_classifier(*given, num_classes=3, seed=0)
     # 6 batches an epoch, the last of 10 rows; three of the others come before the recording
     assert (recorder.runs, recorder.recordings, recorder.replays) == (3 + 4, 1, 17)
