@@ -20,6 +20,8 @@ from homefold.config import list_presets, replace_settings
 from homefold.data import DomainDataset
 from homefold.features.views import mean_of_views
 
+pytestmark = pytest.mark.slow
+
 NUMBERS = ("probabilities", "similarity_before", "similarity_after", "iterations", "start", "off_manifold")
 SPLITS = ([1, 63], [7, 57], [33, 31], [63, 1])
 FEW = {

@@ -15,6 +15,8 @@ from homefold.config import config_to_dict, preset_config
 from homefold.evaluation.artifacts import artifact_path, write_artifact
 from homefold.evaluation.record_lines import read_record_lines
 
+pytestmark = pytest.mark.slow
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 

@@ -10,6 +10,8 @@ import torch
 
 from homefold.runtime.captured_step import CapturedStep, recorder_for
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 STEPS = (
     "homefold.features.gradient_step",

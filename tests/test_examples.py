@@ -9,6 +9,8 @@ import pytest
 
 from homefold import preset_config
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(__file__).parent.parent / "examples"
 QUICK = {"features__epochs": 2, "features__feature_dim": 32, "manifold__epochs": 20, "manifold__latent_dim": 8}
 

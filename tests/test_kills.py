@@ -15,6 +15,8 @@ import torch
 
 from homefold.store.files import write_state
 
+pytestmark = pytest.mark.slow
+
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 
 if not hasattr(signal, "SIGKILL"):

@@ -16,6 +16,8 @@ from homefold.errors import ConfigError, NotFiniteError
 from homefold.methods.base import plain_predictions
 from homefold.stages.predictions import Predictions
 
+pytestmark = pytest.mark.slow
+
 HALF = np.full((3, 2), 0.5, dtype=np.float32)
 
 

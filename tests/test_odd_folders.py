@@ -24,6 +24,8 @@ from homefold.config import replace_settings
 from homefold.errors import ConfigError, HomefoldError, ModelFileError
 from odd_folders import ODD_VALUES, copied, described, places, seal, tensor_changes, with_tensors, with_value
 
+pytestmark = pytest.mark.slow
+
 # Of all combinations of a place and an odd value every so many is tried; another number tries others.
 EVERY = int(os.environ.get("HOMEFOLD_TEST_EVERY", "5"))
 

@@ -38,6 +38,7 @@ def saved(fitted, tmp_path_factory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_it_answers_for_an_unseen_domain_well_above_chance(sharp_digits, sharp_config):
     model = Homefold(sharp_config, device="cpu").fit(sharp_digits, holdout="street")
     assert model.source_domains == ("scan", "photo", "print")
@@ -147,6 +148,7 @@ def test_another_search_at_inference_needs_no_training(fitted, street):
     assert fitted.config.projection.encoder_start
 
 
+@pytest.mark.slow
 def test_numbers_as_labels_are_names_not_positions(few_digits, quick_config):
     config = replace(quick_config, features=replace(quick_config.features, epochs=2))
     shifted = few_digits.labels + 1
@@ -306,6 +308,7 @@ def copy_of(folder: Path, tmp_path: Path) -> Path:
 
 
 class TestData:
+    @pytest.mark.slow
     def test_arrays_with_labels_and_domains(self, few_digits, quick_config):
         names = np.asarray(few_digits.class_names)[few_digits.labels]
         domains = np.asarray(few_digits.domain_names)[few_digits.domains]
@@ -315,6 +318,7 @@ class TestData:
         assert set(model.source_domains) == {"scan", "print", "street"}
         assert 0 <= model.score(few_digits.images[:20], names[:20]) <= 1
 
+    @pytest.mark.slow
     def test_a_folder_whose_held_out_domain_is_never_decoded(self, few_digits, quick_config, tmp_path):
         for i in range(len(few_digits)):
             domain = few_digits.domain_names[few_digits.domains[i]]
@@ -384,6 +388,7 @@ class TestData:
             Homefold(quick_config, device="cpu").predict(few_digits.images[:2])
 
 
+@pytest.mark.slow
 def test_a_network_of_ones_own(few_digits, quick_config, tmp_path):
     def network():
         return torch.nn.Sequential(torch.nn.Conv2d(3, 8, 5, 4), torch.nn.ReLU(), torch.nn.Flatten())
@@ -405,6 +410,7 @@ def test_a_network_of_ones_own(few_digits, quick_config, tmp_path):
     assert loaded.predict_proba(images).tobytes() == model.predict_proba(images).tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["conv-vae", "gan", "nearest"])
 def test_every_manifold_goes_through_fit_save_and_load(few_digits, quick_config, tmp_path, kind):
     config = replace(
@@ -438,6 +444,7 @@ model.save(sys.argv[3])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ["epoch 2", "fitted"])
 def test_a_fit_killed_with_sigkill_resumes_to_the_same_bytes(few_digits, tmp_path, line, uninterrupted):
     data, expected = uninterrupted
@@ -470,6 +477,7 @@ def test_blocks_that_are_not_there_are_refused_before_any_image_is_read(quick_co
         Homefold(replace(quick_config, features=features), device="cpu").fit(tmp_path / "nothing there")
 
 
+@pytest.mark.slow
 def test_a_work_folder_serves_several_fits(few_digits, quick_config, tmp_path):
     config = replace(quick_config, features=replace(quick_config.features, epochs=2))
     for other in (config, replace(config, seed=7), config):
@@ -482,6 +490,7 @@ def test_a_work_folder_serves_several_fits(few_digits, quick_config, tmp_path):
     assert len(list((tmp_path / "work").glob("features-*"))) == 2
 
 
+@pytest.mark.slow
 def test_another_manifold_goes_on_from_the_trained_features(few_digits, quick_config, tmp_path):
     config = replace(quick_config, features=replace(quick_config.features, epochs=2))
     Homefold(config, device="cpu").fit(few_digits, holdout="street", work_dir=tmp_path)

@@ -24,6 +24,8 @@ from homefold.features.objective import Objective
 from homefold.runtime.processes import Processes, add_up, current_processes, from_first, joined_processes, local_device
 from homefold.store.files import read_state, write_state
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 CASES = [(1.0, 0.0), (1.0, 0.5), (0.0, 1.0)]
 

@@ -17,6 +17,8 @@ from homefold import Homefold, ManifoldProjector
 from homefold.errors import ModelFileError
 from odd_folders import ODD_VALUES, described, places, seal, with_value
 
+pytestmark = pytest.mark.slow
+
 SAVED = Path(__file__).parent / "saved"
 ANSWERS = np.load(SAVED / "format_1_answers.npz")
 PRESETS = ("default", "thorough", "small", "small-thorough", "paper")

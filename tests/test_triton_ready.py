@@ -17,6 +17,8 @@ from homefold.projection.engines import fused
 from homefold.runtime import triton_ready
 from homefold.runtime.triton_ready import why_no_triton
 
+pytestmark = pytest.mark.slow
+
 CUDA = torch.device("cuda")
 
 

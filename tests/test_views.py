@@ -25,6 +25,8 @@ from homefold.projection import ProjectionConfig, project
 from homefold.runtime.seeding import generator
 from homefold.stages.feature_model import to_sphere
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 
 

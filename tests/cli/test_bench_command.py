@@ -32,6 +32,7 @@ def bench(out: Path, *more: str) -> list[str]:
     return ["bench", "digits-mini", *QUICK, "--out", str(out), *more]
 
 
+@pytest.mark.slow
 def test_plan_says_what_there_is_to_do_and_does_nothing(homefold: Homefold, tmp_path: Path) -> None:
     ended = homefold(*bench(tmp_path / "runs", "--plan"))
     assert ended.code == 0
@@ -46,6 +47,7 @@ def test_plan_says_what_there_is_to_do_and_does_nothing(homefold: Homefold, tmp_
     assert (planned["runs"], planned["trainings_to_do"]) == (20, 28)
 
 
+@pytest.mark.slow
 def test_data_in_a_folder_whose_name_is_no_text_gets_records(homefold: Homefold, photos: Path, tmp_path: Path) -> None:
     odd = photos.rename(tmp_path / os.fsdecode(b"caf\xe9"))
     words = ["bench", "single-source", "--data", str(odd), *QUICK, "--methods", "deep-all", "--targets", "night"]
@@ -56,6 +58,7 @@ def test_data_in_a_folder_whose_name_is_no_text_gets_records(homefold: Homefold,
     assert homefold("report", tmp_path / "runs").code == 0
 
 
+@pytest.mark.slow
 def test_the_table_the_records_and_the_time_left(homefold: Homefold, tmp_path: Path) -> None:
     more = ["--methods", "deep-all", "without-projection", "--targets", "street", "scan"]
     ended = homefold(*bench(tmp_path / "runs", *more))
@@ -78,6 +81,7 @@ def test_the_table_the_records_and_the_time_left(homefold: Homefold, tmp_path: P
     assert again.out.split("runs,")[0] == ended.out.split("runs,")[0]
 
 
+@pytest.mark.slow
 def test_a_failed_run_is_shown_as_failed_and_the_exit_code_says_so(homefold: Homefold, tmp_path: Path) -> None:
     """Untrained features leave the VAE nothing to learn; the others go on."""
     more = ["--methods", "vae", "without-projection", "--targets", "street", "--set", "manifold.kl_weight=1000"]
@@ -92,6 +96,7 @@ def test_a_failed_run_is_shown_as_failed_and_the_exit_code_says_so(homefold: Hom
     assert [record["status"] for record in result["records"]] == ["failed", "finished"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
 def test_a_killed_bench_goes_on_without_losing_or_repeating_a_finished_run(homefold: Homefold, tmp_path: Path) -> None:
     out = tmp_path / "runs"
@@ -123,6 +128,7 @@ def test_a_killed_bench_goes_on_without_losing_or_repeating_a_finished_run(homef
     assert sorted(path.stem for path in (out / "artifacts").glob("*.npz")) == sorted(runs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("finished", "advice"),
     [(0, "Nothing was finished yet: the same command starts from the beginning."),
@@ -182,6 +188,7 @@ def test_the_command_knows_the_parts_of_a_configuration_and_their_short_names() 
         assert hasattr(getattr(HomefoldConfig(), part), name)
 
 
+@pytest.mark.slow
 def test_seeds_are_counted_from_the_first_one_that_was_asked_for(homefold: Homefold, tmp_path: Path) -> None:
     more = ("--first-seed", "3", "--methods", "without-projection", "--targets", "scan", "--json")
     assert [record["seed"] for record in homefold(*bench(tmp_path / "runs", *more)).json["records"]] == [3]
@@ -195,6 +202,7 @@ def test_the_command_knows_every_suite() -> None:
     assert set(get_args(SuiteName)) == set(SUITES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "words"),
     [
@@ -214,6 +222,7 @@ def test_what_cannot_work_gets_a_sentence(homefold: Homefold, tmp_path: Path, mo
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_a_folder_of_images(homefold: Homefold, shared_photos: Path, tmp_path: Path) -> None:
     more = ["--data", str(shared_photos), "--methods", "without-projection", "--targets", "night"]
     assert homefold(*bench(tmp_path / "runs", *more)).code == 0
@@ -270,6 +279,7 @@ def test_the_time_left_counts_each_methods_own_time() -> None:
     assert board.seconds_left() == 100 + 2 + 51
 
 
+@pytest.mark.slow
 def test_a_method_of_ones_own_comes_from_a_file(homefold: Homefold, tmp_path: Path) -> None:
     lines = [
         "from dataclasses import replace",

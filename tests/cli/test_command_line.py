@@ -276,6 +276,7 @@ def test_sigterm_ends_a_command_like_ctrl_c(homefold: Homefold, monkeypatch: pyt
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 @pytest.mark.parametrize("arguments", [["--version"], ["methods"], ["data", "list", "--json"]])
 def test_results_that_have_no_room_are_named(arguments: list[str]) -> None:
@@ -286,11 +287,13 @@ def test_results_that_have_no_room_are_named(arguments: list[str]) -> None:
     assert (done.returncode, done.stderr) == (1, sentence)
 
 
+@pytest.mark.slow
 def test_python_dash_m_runs_the_command() -> None:
     done = subprocess.run([sys.executable, "-m", "homefold", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"homefold {package.__version__}\n"
 
 
+@pytest.mark.slow
 def test_help_needs_neither_torch_nor_tyro() -> None:
     folder = Path(package.__file__).parent
     # The package without its __init__, which may import what it likes.

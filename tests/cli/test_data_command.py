@@ -34,6 +34,7 @@ def test_describe_counts_the_images_of_a_folder(homefold: Homefold, photos: Path
     assert row.split() == ["night", "19", "2", "9", "(upright)", "10", "(across)"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["zip", "tar"])
 def test_a_packed_folder_is_described_verified_and_fitted_to_as_it_is(
     homefold: Homefold, photos: Path, tmp_path: Path, kind: str
@@ -92,6 +93,7 @@ def test_describe_warns_on_standard_error(homefold: Homefold, photos: Path) -> N
     assert warning.startswith("The class upright has no images in night")
 
 
+@pytest.mark.slow
 def test_describe_tells_where_a_named_dataset_comes_from(homefold: Homefold) -> None:
     facts = homefold("data", "describe", "digits-mini", "--json").json
     assert facts["domains"] == ["scan", "photo", "print", "street"]

@@ -65,6 +65,7 @@ def test_all_domains_are_measured_by_default_and_those_of_the_training_are_marke
     assert "spoiled" in ended.out
 
 
+@pytest.mark.slow
 def test_domains_can_be_named_together_or_one_by_one(
     homefold: Homefold, shared_model: Path, shared_photos: Path
 ) -> None:
@@ -74,6 +75,7 @@ def test_domains_can_be_named_together_or_one_by_one(
     assert together == apart
 
 
+@pytest.mark.slow
 def test_per_class_figures_are_shown_on_request(homefold: Homefold, shared_model: Path, mislabelled: Path) -> None:
     arguments = ["evaluate", shared_model, mislabelled, "--domain", "night", "--per-class"]
     (row,) = homefold(*arguments, "--json").json["domains"]
@@ -115,6 +117,7 @@ def test_an_unknown_domain_gets_the_closest_one(homefold: Homefold, shared_model
     assert "it has day, dusk, night. Did you mean 'night'?" in ended.error
 
 
+@pytest.mark.slow
 def test_a_dataset_name_is_data_too(homefold: Homefold, shared_model: Path) -> None:
     ended = homefold("evaluate", shared_model, "digits-mini", "--domain", "scan")
     assert ended.code == 1

@@ -281,6 +281,7 @@ def test_aliases_and_dotted_names_set_the_same_setting() -> None:
     assert (short.features.epochs, short.seed, short.preprocessing.image_size) == (7, 3, 64)
 
 
+@pytest.mark.slow
 def test_tensorboard_gets_the_losses_of_every_epoch(homefold: Homefold, shared_photos: Path, tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -346,6 +347,7 @@ def test_a_disk_that_fills_during_training_is_a_sentence(
 LONG = [*QUICK, "--epochs", "25", "--features.checkpoint-seconds", "0", "--manifold.kind", "nearest"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on_to_the_same_model(
     homefold: Homefold, shared_photos: Path, tmp_path: Path
 ) -> None:
@@ -392,6 +394,7 @@ def unfinished(homefold: Homefold, shared_photos: Path, tmp_path: Path, monkeypa
     return tmp_path / "m.unfinished"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [("--holdout", "night", "--epochs", "4"), ("--holdout", "day")])
 def test_what_other_settings_or_images_began_is_not_gone_on_with(
     homefold: Homefold, shared_photos: Path, tmp_path: Path, unfinished: Path, change: tuple[str, ...]
@@ -547,6 +550,7 @@ def test_what_a_person_put_beside_the_checkpoints_outlives_the_fit(
     assert content(unfinished) == {"notes.txt": b"stopped for lunch", "other.safetensors": b"mine"}
 
 
+@pytest.mark.slow
 def test_a_second_fit_to_the_same_place_is_refused_while_the_first_runs(
     homefold: Homefold, shared_photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

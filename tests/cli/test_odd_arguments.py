@@ -39,6 +39,7 @@ def everything(folder: Path) -> list[str]:
     return sorted(os.fsencode(path).hex() for path in folder.rglob("*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize(
     "command",

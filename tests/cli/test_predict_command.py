@@ -75,6 +75,7 @@ def test_the_table_has_a_row_an_image_with_columns_that_stand_below_each_other(
     assert all(line.split()[1] == "across" for line in out[1:])
 
 
+@pytest.mark.slow
 def test_images_above_the_threshold_are_marked_as_abstained(
     homefold: Homefold, shared_model: Path, shared_photos: Path
 ) -> None:
@@ -103,6 +104,7 @@ def test_files_folders_and_patterns_are_taken_each_image_once(
     assert named == [f"day/across/0{i}.png" for i in (0, 1, 2, 3, 4, 7)] + [f"dusk/across/0{i}.png" for i in range(10)]
 
 
+@pytest.mark.slow
 def test_answers_do_not_depend_on_the_chunks(
     homefold: Homefold, shared_model: Path, shared_photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +184,7 @@ def test_skip_bad_answers_for_the_others_and_counts_the_bad(
     assert [row["label"] for row in rows if row["error"]] == ["", ""]
 
 
+@pytest.mark.slow
 def test_decoder_processes_outlive_a_chunk_and_change_no_answer(
     homefold: Homefold, shared_model: Path, with_bad_images: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +209,7 @@ def _without_times(text: str) -> str:
     return re.sub(r"\d:\d\d:\d\d", "", text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [1, 7, 24, 512])
 def test_working_ahead_changes_no_answer_and_no_order(
     homefold: Homefold,
@@ -300,6 +304,7 @@ def test_out_must_be_a_plain_file(homefold: Homefold, shared_model: Path, shared
     assert pipe.is_fifo()
 
 
+@pytest.mark.slow
 def test_it_says_which_engine_ran(homefold: Homefold, shared_model: Path, shared_photos: Path) -> None:
     words = ("predict", shared_model, shared_photos, "--json", "--device", "cpu")
     assert "Projected by the batched engine on cpu." in homefold(*words).err
@@ -307,6 +312,7 @@ def test_it_says_which_engine_ran(homefold: Homefold, shared_model: Path, shared
     assert "engine" not in homefold(*words, "--no-projection").err
 
 
+@pytest.mark.slow
 def test_it_imports_nothing_large_beside_torch(shared_model: Path, shared_photos: Path, tmp_path: Path) -> None:
     image = shared_photos / "day" / "across" / "00.png"
     with Image.open(image) as opened:
@@ -362,6 +368,7 @@ def test_a_pipe_is_refused_at_once_and_left_out_on_request(
     assert homefold("predict", shared_model, tmp_path).error.startswith(f"There are no images in the folder {tmp_path}")
 
 
+@pytest.mark.slow
 def test_standard_input_is_an_image_only_where_it_is_a_file(shared_model: Path, shared_photos: Path) -> None:
     image = shared_photos / "day" / "across" / "00.png"
     words = [sys.executable, "-m", "homefold", "predict", str(shared_model), "/dev/stdin", "--json", "--device", "cpu"]
@@ -373,6 +380,7 @@ def test_standard_input_is_an_image_only_where_it_is_a_file(shared_model: Path, 
     assert "error: /dev/stdin is a pipe, not a file." in ended.stderr
 
 
+@pytest.mark.slow
 def test_projection_flags_change_the_models_own_settings(
     homefold: Homefold, shared_model: Path, shared_photos: Path
 ) -> None:
@@ -426,6 +434,7 @@ def test_answers_go_to_standard_output_also_when_a_bar_is_drawn_on_a_terminal(
     assert "label" not in ended.err
 
 
+@pytest.mark.slow
 def test_file_names_of_any_bytes_are_printed(homefold: Homefold, shared_model: Path, photos: Path) -> None:
     folder = photos / "odd [red]"
     folder.mkdir()
@@ -464,6 +473,7 @@ def test_long_paths_lose_their_front_on_a_narrow_terminal(monkeypatch: pytest.Mo
     assert len(row) == len(header) == 60
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_ends_the_command_quietly(shared_model: Path, shared_photos: Path) -> None:
     images = shared_photos / "day" / "across"
     process = subprocess.Popen(

@@ -44,6 +44,7 @@ def runs(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_everything_is_written_beside_the_runs(homefold: Homefold, runs: Path) -> None:
     ended = homefold("report", runs)
     assert ended.code == 0
@@ -63,6 +64,7 @@ def test_everything_is_written_beside_the_runs(homefold: Homefold, runs: Path) -
     assert str(out / "report.html") in ended.out
 
 
+@pytest.mark.slow
 def test_a_figure_of_fewer_seeds_says_so(homefold: Homefold, runs: Path) -> None:
     with (runs / "records.jsonl").open("a", encoding="utf-8") as file:
         file.write(line("nearest", "scan", 0, 0.99))

@@ -484,6 +484,7 @@ class TestBatches:
             result = augment_batch(torch.rand(4, 3, 16, 16), EVERYTHING, torch.Generator().manual_seed(0))
         assert result.shape == (4, 3, 16, 16)
 
+    @pytest.mark.slow
     def test_all_but_the_drawing_compiles_into_one_graph(self) -> None:
         images = random_images(4, 16, 16)
         drawn = draw_augmentation(images.shape, EVERYTHING, generator(0, "augment"))

@@ -27,6 +27,8 @@ from homefold.report.artifacts import read_artifact_file
 from homefold.stages import classifier, encoder, features, manifold
 from homefold.store.stage_store import StageStore
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass
 class Trainings:

@@ -15,6 +15,8 @@ from homefold.evaluation import demo as demo_module
 from homefold.evaluation import read_records
 from homefold.evaluation.demo import run_demo
 
+pytestmark = pytest.mark.slow
+
 QUICK = {
     "features__epochs": 5,
     "features__batch_size": 32,

@@ -27,6 +27,7 @@ def test_flags_of_fit_become_settings(said, expected):
     assert as_settings(expected) == expected
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_names_what_the_benchmark_takes(tiny, tiny_digits):
     options = tiny(methods=("without-projection",))
     enormous = (*options.settings, "features.learning_rate=1e12", "features.schedule=constant")

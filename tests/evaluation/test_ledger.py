@@ -102,6 +102,7 @@ def test_many_threads_never_hold_one_claim_together(tmp_path: Path) -> None:
     assert list((tmp_path / "runs").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_two_benchmarks_started_together_share_the_runs(tmp_path: Path) -> None:
     out = tmp_path / "runs"
     asked = [

@@ -121,6 +121,7 @@ def tiring() -> Iterator[None]:
     METHODS.remove("first-class")
 
 
+@pytest.mark.slow
 def test_a_test_time_method_wraps_any_method_and_is_reset_for_every_target(tiring, tiny, tiny_digits):
     assert find_method("first-class").info.name == "first-class+deep-all"
     names = ("without-projection", "first-class+without-projection")

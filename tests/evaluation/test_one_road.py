@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from homefold import Homefold
 from homefold.config import HomefoldConfig, config_from_dict
 from homefold.evaluation.bench import run_bench
 from homefold.store.files import read_state
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_fit_trains_the_same_bytes_as_a_benchmark_and_finds_them_there(tiny, tiny_digits, tmp_path, monkeypatch):

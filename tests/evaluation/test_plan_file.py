@@ -20,6 +20,7 @@ def stop(run, record):
     raise Stopped
 
 
+@pytest.mark.slow
 def test_a_benchmark_that_was_stopped_leaves_its_whole_plan_and_the_rest_is_missing(tiny, tiny_digits):
     options = replace(tiny(methods=("nearest", "without-projection"), seeds=2), command="homefold bench digits-mini")
     with pytest.raises(Stopped):

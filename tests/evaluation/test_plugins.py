@@ -23,6 +23,8 @@ from homefold.report.runs import read_runs
 from homefold.runtime.plugins import load_plugin
 from homefold.stages.task import TaskKey
 
+pytestmark = pytest.mark.slow
+
 PAGE = (Path(__file__).parents[2] / "docs" / "adding-a-method.md").read_text(encoding="utf-8")
 MIXUP = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
 

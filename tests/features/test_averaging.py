@@ -39,6 +39,7 @@ def test_averages_are_evenly_spaced_and_all_lie_behind_the_start(steps, start, e
     assert not any(average_is_due(step, steps, start, 0) for step in range(1, steps + 1))
 
 
+@pytest.mark.slow
 def test_the_result_is_the_mean_of_the_states_after_those_steps(config, few_digits, monkeypatch):
     net = build_feature_net(config, few_digits.image_size, normalisation="half", seed=0, pretrained=True)
     states = []
@@ -64,6 +65,7 @@ def test_the_result_is_the_mean_of_the_states_after_those_steps(config, few_digi
         torch.testing.assert_close(found[name].double(), mean, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_once_an_epoch_is_as_many_steps_as_an_epoch_has(config, few_digits):
     train, _ = holdout_split(few_digits.labels, few_digits.domains, config.held_out, 0)
     dense = replace(config, average_every=len(train) // config.batch_size)
@@ -75,6 +77,7 @@ class Killed(BaseException):
     """Stands for the end of the process: nothing catches it."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epoch", [2, 3])
 def test_a_killed_run_goes_on_to_the_same_bytes(config, few_digits, tmp_path, epoch):
     config = replace(config, epochs=4, select="best")
@@ -93,6 +96,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(config, few_digits, tmp_path, ep
     assert whole.report == resumed.report
 
 
+@pytest.mark.slow
 def test_raw_and_averaged_weights_are_not_compared(config, few_digits):
     report = start(replace(config, epochs=4, select="best"), few_digits).report
     averaged = [entry["held_out_loss"] for entry in report.history][2:]
@@ -100,6 +104,7 @@ def test_raw_and_averaged_weights_are_not_compared(config, few_digits):
     assert report.held_out_loss == min(averaged)
 
 
+@pytest.mark.slow
 def test_in_a_training_too_short_for_averages_the_last_weights_are_kept(config, few_digits):
     left, right = (
         start(replace(config, **changes), few_digits).net.state_dict()
@@ -108,6 +113,7 @@ def test_in_a_training_too_short_for_averages_the_last_weights_are_kept(config, 
     assert all(torch.equal(left[name], right[name]) for name in left)
 
 
+@pytest.mark.slow
 def test_averages_from_the_end_on_are_none_at_all(config, few_digits):
     left, right = (
         start(replace(config, average_from=1.0, average_every=every), few_digits).net.state_dict() for every in (0, 3)

@@ -72,6 +72,7 @@ def test_leaving_early_ends_the_reader(images, order):
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("homefold-batches")]
 
 
+@pytest.mark.slow
 def test_pixels_are_shares_of_255_with_channels_last(images):
     pixels = to_pixels(torch.from_numpy(images[:2]))
     assert pixels.shape == (2, 3, 5, 6)

@@ -21,6 +21,8 @@ from homefold.runtime.progress import SilentReporter
 from homefold.runtime.seeding import derive_seed, generator, isolated_seed
 from homefold.stages.features import fine_tuning_config
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 STILL = AugmentationConfig(crop_min_area=1, flip_probability=0, jitter_probability=0, grey_probability=0)
 

@@ -38,6 +38,7 @@ def trained(config, few_digits):
     return start(config, few_digits)
 
 
+@pytest.mark.slow
 def test_it_learns_to_tell_classes_apart(config, few_digits):
     report = start(replace(config, epochs=15), few_digits).report
     assert report.spread.same - report.spread.different > 0.3
@@ -65,6 +66,7 @@ def test_the_loss_stays_above_its_bound(trained, few_digits, config):
     assert 0.0 < trained.report.bound < trained.report.held_out_loss
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes(trained, config, few_digits):
     assert same_bytes(trained.net, start(config, few_digits).net)
 
@@ -73,6 +75,7 @@ class Killed(BaseException):
     """Stands for the end of the process: nothing catches it."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epoch", [1, 3, 4])
 def test_a_killed_run_goes_on_to_the_same_bytes(trained, config, few_digits, tmp_path, epoch):
     def kill(figures):
@@ -89,6 +92,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(trained, config, few_digits, tmp
     assert resumed.report == trained.report
 
 
+@pytest.mark.slow
 def test_averaged_weights_resume_too(config, few_digits, tmp_path):
     averaging = replace(config, average_from=0.4, sampling="balanced")
     whole = start(averaging, few_digits)
@@ -152,6 +156,7 @@ def test_advice_on_a_collapse_leaves_out_what_is_done_already():
     assert ": use a head (--features.head linear or mlp), add --features.cross-entropy-weight 1, lower" in bare
 
 
+@pytest.mark.slow
 def test_deep_all_is_selected_by_cross_entropy(config, few_digits):
     deep_all = replace(config, metric_weight=0.0, cross_entropy_weight=1.0)
     trained = start(deep_all, few_digits)
@@ -164,6 +169,7 @@ def test_selecting_the_last_epoch(config, few_digits):
     assert start(replace(config, select="last", epochs=3), few_digits).report.selected_epoch == 3
 
 
+@pytest.mark.slow
 def test_images_copied_ahead_train_to_the_same_bytes(trained, config, few_digits, monkeypatch):
     monkeypatch.setattr("homefold.features.batches._fits", lambda images, device: False)
     assert same_bytes(trained.net, start(config, few_digits).net)

@@ -16,6 +16,8 @@ from homefold.methods.training.gradient_scale import ramp, scale_gradient
 from homefold.methods.training.mmd_aae import domain_discrepancy, laplace_like, prior_game
 from homefold.methods.training.style_clusters import cluster_styles, match_clusters, style_features
 
+pytestmark = pytest.mark.slow
+
 
 class TestScaledGradients:
     def test_a_scale_multiplies_the_gradient_only(self):

@@ -24,6 +24,8 @@ from homefold.methods.training.mmd_aae import MmdAae, domain_discrepancy, laplac
 from homefold.methods.training.mmld import Mmld, mean_entropy
 from homefold.store.stage_store import StageStore
 
+pytestmark = pytest.mark.slow
+
 SIZE = (16, 16)
 TASK = LearningTask(num_classes=3, num_domains=2, num_images=12, image_size=SIZE, seed=5)
 

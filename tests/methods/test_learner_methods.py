@@ -12,6 +12,8 @@ from homefold.methods import ImageSet, Learner, LearnerMethod, find_method
 from homefold.methods.registry import METHODS
 from homefold.runtime.device import autocast
 
+pytestmark = pytest.mark.slow
+
 LEARNERS = [method for method in map(find_method, METHODS) if isinstance(method, LearnerMethod)]
 every_method = pytest.mark.parametrize("method", LEARNERS, ids=lambda method: method.info.name)
 

@@ -16,6 +16,8 @@ from homefold.methods.registry import find_method
 from homefold.stages.features import FeatureStage, train_feature_stage
 from homefold.stages.task import ImageSet
 
+pytestmark = pytest.mark.slow
+
 HALF = "preprocessing.image_size=16"
 
 

@@ -54,6 +54,7 @@ def test_engines_agree(manifold, features, config):
     torch.testing.assert_close(one.similarity_after, all_at_once.similarity_after, atol=1e-4, rtol=0)
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(
     d=st.integers(2, 12),

@@ -46,6 +46,7 @@ def small_manifold(seed: int = 0):
     return fit_manifold(ManifoldConfig(latent_dim=3, hidden=(16,), epochs=60), z[:50], z[50:], seed=0, device="cpu")
 
 
+@pytest.mark.slow
 def test_tensors_of_every_shape_and_type_come_back_and_stay_as_they_are():
     manifold, recorder = small_manifold(), CountingRecorder()
 
@@ -65,6 +66,7 @@ def test_tensors_of_every_shape_and_type_come_back_and_stay_as_they_are():
         assert whole.tolist() == [int(1000 * z[0, 1])] * 4
 
 
+@pytest.mark.slow
 def test_other_rows_settings_switches_and_weights_record_anew():
     manifold, recorder = small_manifold(), CountingRecorder()
 
@@ -89,6 +91,7 @@ def test_other_rows_settings_switches_and_weights_record_anew():
     assert recorder.replays == 3
 
 
+@pytest.mark.slow
 def test_threads_that_share_a_recording_get_their_own_answers():
     manifold, recorder = small_manifold(), CountingRecorder()
 

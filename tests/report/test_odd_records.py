@@ -72,6 +72,7 @@ def tell(folder: Path) -> str:
     return "answered"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", list(places(rich())), ids=lambda path: ".".join(map(str, path)) or "whole")
 def test_any_value_in_any_place_of_a_record_is_an_answer_or_a_sentence(tmp_path: Path, path: tuple[Any, ...]) -> None:
     for number, odd in enumerate([*TEXTS, *NUMBERS, *OTHERS]):

@@ -40,6 +40,7 @@ def test_it_has_four_balanced_domains_of_ten_digits(dataset):
         assert np.bincount(dataset.labels[dataset.domains == domain]).tolist() == [87] * 10
 
 
+@pytest.mark.slow
 def test_the_same_seed_draws_the_same_bytes_and_another_seed_others(dataset):
     assert load_digits_mini(seed=0, use_cache=False).fingerprint() == dataset.fingerprint()
     other = load_digits_mini(seed=1, use_cache=False)
@@ -130,6 +131,7 @@ def test_a_second_load_reads_the_cache(tmp_path, drawn_seeds):
     assert [path.suffix for path in tmp_path.iterdir()] == [".npz"]
 
 
+@pytest.mark.slow
 def test_the_cache_keeps_the_bytes_that_were_drawn(tmp_path, dataset):
     load_digits_mini(seed=0, cache_dir=tmp_path)
     assert load_digits_mini(seed=0, cache_dir=tmp_path).fingerprint() == dataset.fingerprint()

@@ -110,6 +110,7 @@ def _close_and_check(pool: DecoderPool) -> None:
     assert pool.process_ids == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "resize"), [((16, 20), "squash"), ((40, 11), "crop"), ((1, 1), "squash")])
 def test_files_of_every_kind_give_the_bytes_and_the_words_that_threads_give(tmp_path, by_processes, size, resize):
     sources = _files(tmp_path)
@@ -126,6 +127,7 @@ def test_files_of_every_kind_give_the_bytes_and_the_words_that_threads_give(tmp_
     ]
 
 
+@pytest.mark.slow
 def test_members_of_archives_give_the_bytes_and_the_words_that_threads_give(tmp_path, by_processes):
     for archive in (write_tar(tmp_path / "images.tar", _contents()), write_zip(tmp_path / "images.zip", _contents())):
         sources = [source for _, source in archive_images(archive)]
@@ -134,6 +136,7 @@ def test_members_of_archives_give_the_bytes_and_the_words_that_threads_give(tmp_
     assert by_processes.pool is not None
 
 
+@pytest.mark.slow
 def test_too_large_an_image_is_refused_with_the_same_words(tmp_path, by_processes):
     sources = _files(tmp_path)
     found = _decoded(sources, None, max_megapixels=0.005)
@@ -141,6 +144,7 @@ def test_too_large_an_image_is_refused_with_the_same_words(tmp_path, by_processe
     assert any("more than the limit of 0.005" in reason for _, _, reason, _ in found[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tolerant", [False, True])
 def test_the_programs_own_settings_decide_which_images_are_bad(tmp_path, by_processes, monkeypatch, tolerant):
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", tolerant)
@@ -151,6 +155,7 @@ def test_the_programs_own_settings_decide_which_images_are_bad(tmp_path, by_proc
     assert ("cut.jpg" in {Path(name).name for _, name, _, _ in found[1]}) != tolerant
 
 
+@pytest.mark.slow
 def test_one_pool_serves_calls_of_any_number_and_size(tmp_path, by_processes):
     files = _files(tmp_path)
     _decoded(files[:1], None)
@@ -166,6 +171,7 @@ def test_one_pool_serves_calls_of_any_number_and_size(tmp_path, by_processes):
     assert by_processes.pool.process_ids == first
 
 
+@pytest.mark.slow
 def test_long_names_and_long_answers_do_not_block_each_other(tmp_path, by_processes):
     folder = tmp_path.joinpath(*["x" * 200] * 15)
     sources = [FileImage(folder / f"{i}.png") for i in range(300)]
@@ -174,6 +180,7 @@ def test_long_names_and_long_answers_do_not_block_each_other(tmp_path, by_proces
     assert {reason for _, _, reason, _ in found[1]} == {"does not exist"}
 
 
+@pytest.mark.slow
 def test_relative_names_are_found_from_where_the_caller_stands_now(tmp_path, by_processes, monkeypatch):
     for folder, seed in (("a", 1), ("b", 2)):
         (tmp_path / folder).mkdir()
@@ -186,6 +193,7 @@ def test_relative_names_are_found_from_where_the_caller_stands_now(tmp_path, by_
     assert skipped == [("gone.png", "does not exist")]
 
 
+@pytest.mark.slow
 def test_a_dataset_is_cached_with_the_same_bytes(tmp_path, by_processes, cache_dir, monkeypatch):
     for i in range(12):
         path = tmp_path / "photos" / f"d{i % 2}" / f"c{i % 3}" / f"{i}.jpg"
@@ -199,6 +207,7 @@ def test_a_dataset_is_cached_with_the_same_bytes(tmp_path, by_processes, cache_d
     assert load_dataset(tmp_path / "photos", size=(9, 9), use_cache=False).fingerprint() == found.fingerprint()
 
 
+@pytest.mark.slow
 def test_settings_that_cannot_work_are_told_as_threads_tell_them(tmp_path, by_processes):
     (tmp_path / "image.png").write_bytes(_encoded("PNG"))
     with pytest.raises(ConfigError, match="at least 1 each"):
@@ -236,6 +245,7 @@ def test_processes_are_used_where_they_pay_or_are_asked_for(monkeypatch, setting
             assert second is None, "one call at a time"
 
 
+@pytest.mark.slow
 def test_processes_that_were_started_ahead_are_those_that_decode(tmp_path, by_processes):
     decoder_choice.start_decoders(1)
     assert by_processes.pool is not None
@@ -276,6 +286,7 @@ def test_without_an_interpreter_to_start_threads_do_it(tmp_path, by_processes, m
     assert by_processes.pool is None
 
 
+@pytest.mark.slow
 def test_processes_that_cannot_be_started_are_told_once_and_threads_do_it(tmp_path, by_processes, monkeypatch):
     sources = _files(tmp_path)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
@@ -287,6 +298,7 @@ def test_processes_that_cannot_be_started_are_told_once_and_threads_do_it(tmp_pa
         _assert_same(_decoded(sources, None), _by_threads(sources))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how_many", [1, 2])
 def test_what_a_dead_process_would_have_done_threads_do_with_one_warning(tmp_path, by_processes, how_many):
     sources = _files(tmp_path) * 3
@@ -326,6 +338,7 @@ def _image_that_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[
     return image, pipe
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_over_an_image_leaves_it_to_threads(tmp_path, monkeypatch, by_processes):
     image, pipe = _image_that_waits(tmp_path, monkeypatch)
     sources = [*_files(tmp_path), FileImage(image)]
@@ -344,6 +357,7 @@ def test_a_process_that_dies_over_an_image_leaves_it_to_threads(tmp_path, monkey
     assert str(image) not in [name for _, name, _, _ in found[1]]
 
 
+@pytest.mark.slow
 def test_processes_with_nothing_to_do_end_and_are_started_again(tmp_path):
     path = tmp_path / "image.png"
     path.write_bytes(_encoded("PNG"))
@@ -358,6 +372,7 @@ def test_processes_with_nothing_to_do_end_and_are_started_again(tmp_path):
         _close_and_check(pool)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "waitid"), reason="nothing waits here without taking the exit code")
 def test_processes_that_ended_are_no_zombies_though_nobody_asks_for_them():
     with DecoderPool(2, idle_seconds=0.0) as pool:
@@ -420,6 +435,7 @@ def _assert_gone(process_ids: str) -> None:
             os.kill(int(process_id), 0)
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_ends_and_its_processes_with_it(tmp_path):
     script = _script(tmp_path)
     said, errors = script.communicate(timeout=120)
@@ -427,6 +443,7 @@ def test_a_script_without_a_guard_ends_and_its_processes_with_it(tmp_path):
     _assert_gone(said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_whatever_ends_the_script_in_the_middle_of_an_image_ends_its_processes(tmp_path, monkeypatch, how):
     image, pipe = _image_that_waits(tmp_path, monkeypatch)
@@ -443,6 +460,7 @@ def test_whatever_ends_the_script_in_the_middle_of_an_image_ends_its_processes(t
     assert not [name for name in set(os.listdir("/dev/shm")) - before if "homefold" in name] if before else True
 
 
+@pytest.mark.slow
 def test_a_fork_of_a_process_that_decodes_starts_its_own(tmp_path):
     (tmp_path / "image.png").write_bytes(_encoded("PNG"))
     code = """

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from homefold.evaluation.bench import run_bench
 from homefold.evaluation.options import BenchOptions
+
+pytestmark = pytest.mark.slow
 
 METHODS = (
     "deep-all", "1-nn", "class-means", "t3a", "tent", "ttt", "ttt+deep-all", "shot-im", "memo",

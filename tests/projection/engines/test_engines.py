@@ -65,6 +65,7 @@ def assert_same_search(found: Search, expected: Search, **tolerance: float) -> N
     assert found.steps.tolist() == expected.steps.tolist()
 
 
+@pytest.mark.slow
 @given(decode=decoders(1), repeats=st.integers(1, 3))
 @settings(max_examples=40)
 def test_the_gradient_by_hand_is_that_of_autograd(decode, repeats):
@@ -134,6 +135,7 @@ def test_what_is_remembered_of_a_decoder_follows_its_weights():
     torch.testing.assert_close(mlp_decoder(decode).gram, 4 * before.gram)
 
 
+@pytest.mark.slow
 def test_the_kernel_ends_where_the_reference_does(interpreted):
     assert "13 passed" in interpreted(KERNEL_TESTS)
 

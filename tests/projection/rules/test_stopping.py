@@ -39,6 +39,7 @@ def run(rule, curve: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return rule.result(last, len(curve), memory)
 
 
+@pytest.mark.slow
 @given(curve=curves, window=st.sampled_from([1, 3, 5, 7]))
 def test_the_stored_elbow_is_the_obvious_one(curve, window):
     assert int(elbow_index(torch.from_numpy(curve)[:, None], window)) == obvious_elbow(curve.tolist(), window)
