@@ -26,11 +26,11 @@ PUBLIC = {
         selection_split split_name verify_dataset""",
     "homefold.evaluation": "RunRecord append_record load_records read_records",
     "homefold.features": """
-        FeatureConfig FeatureNet FeatureReport TrainedFeatures build_backbone build_feature_net extract_features
-        list_backbones pairwise_metric_loss pairwise_metric_loss_bound train_features""",
+        FeatureConfig FeatureNet FeatureReport TrainedFeatures backbone_named build_backbone build_feature_net
+        extract_features list_backbones pairwise_metric_loss pairwise_metric_loss_bound train_features""",
     "homefold.manifold": """
         GAN Manifold ManifoldConfig ManifoldReport NearestNeighbour VAE build_manifold fit_manifold
-        list_manifolds nearest_index paper_manifold_config vae_loss""",
+        list_manifolds manifold_named nearest_index paper_manifold_config vae_loss""",
     "homefold.methods": """
         Answers Batch ClassifierNetwork DeepAllMethod HomeMethod ImageSet Learner LearnerMethod LearningTask Method
         MethodInfo ParameterGroup TaskKey TestTimeMethod TrainedLearner TrainedMethod TrainingImages TrainingTask

@@ -14,7 +14,7 @@ from rich.table import Table
 from homefold.cli.commands import Command, run_command
 from homefold.cli.domains import is_dataset_name
 from homefold.cli.output import fact_table, note, print_json, result_console, result_table
-from homefold.cli.parsing import DebugFlag, JsonFlag, Names, Switch, flatten, parse
+from homefold.cli.parsing import DebugFlag, JsonFlag, Names, PluginFlag, Switch, flatten, parse
 from homefold.data import (
     DomainDataset,
     LoadRequest,
@@ -69,6 +69,7 @@ class ListOptions:
     One with files is written NAME:PATH in place of a folder: homefold fit pacs:/data/pacs --out model
     """
 
+    plugin: PluginFlag = ()
     json: JsonFlag = False
     debug: DebugFlag = False
 
@@ -97,6 +98,7 @@ class DescribeOptions:
 
     data: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME_OR_PATH")]
     """The name of a dataset, NAME:PATH with where its files lie, or a folder of domains, also as a tar or zip."""
+    plugin: PluginFlag = ()
     json: JsonFlag = False
     debug: DebugFlag = False
 
@@ -196,6 +198,7 @@ class VerifyOptions:
     """Only these domains; all by default."""
     counts_only: Switch = False
     """Compare a named dataset's counts and decode nothing."""
+    plugin: PluginFlag = ()
     json: JsonFlag = False
     debug: DebugFlag = False
 
@@ -280,6 +283,7 @@ class GetOptions:
     """mnist, usps, svhn, cifar10; digits-few-shot is the first three."""
     to: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """Where to put it."""
+    plugin: PluginFlag = ()
     json: JsonFlag = False
     debug: DebugFlag = False
 

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from homefold.cli.domains import domain_names, require_domains
 from homefold.cli.output import note, print_json, result_console, result_table, show_share
-from homefold.cli.parsing import DebugFlag, DeviceFlag, JsonFlag, Names, SkipBadFlag, Switch, flatten, parse
+from homefold.cli.parsing import DebugFlag, DeviceFlag, JsonFlag, Names, PluginFlag, SkipBadFlag, Switch, flatten, parse
 from homefold.cli.projection_flags import ProjectionFlags, ProjectionPreset, chosen_projection
 from homefold.cli.unfinished import tidy_after_fit
 from homefold.data import DomainDataset, load_dataset
@@ -47,6 +47,7 @@ class EvaluateOptions:
     skip_bad: SkipBadFlag = False
     device: DeviceFlag = "auto"
     json: JsonFlag = False
+    plugin: PluginFlag = ()
     debug: DebugFlag = False
     projection_preset: ProjectionPreset = None
     projection: ProjectionFlags = field(default_factory=ProjectionFlags)

@@ -25,10 +25,12 @@ from homefold.cli.parsing import (
     JsonFlag,
     Names,
     OptionalPath,
+    PluginFlag,
     SkipBadFlag,
     Switch,
     flatten,
     parse,
+    plugins_in,
 )
 from homefold.cli.unfinished import UnfinishedFit, tidy_after_fit
 from homefold.config import HomefoldConfig, list_presets, preset_config
@@ -37,6 +39,7 @@ from homefold.errors import ConfigError, DataError, ModelFileError
 from homefold.features import build_backbone
 from homefold.model import Homefold
 from homefold.runtime.device import resolve_device
+from homefold.runtime.plugins import load_plugins
 from homefold.runtime.processes import joined_processes, local_device, wait_for_all
 from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter
 from homefold.store.model_folder import holds_model, require_replaceable
@@ -73,6 +76,7 @@ class FitOptions:
     """Replace the model that is at MODEL, once the new one is complete."""
     tensorboard: Annotated[OptionalPath, tyro.conf.arg(metavar="DIR")] = None
     """Write the losses of each epoch to DIR for TensorBoard."""
+    plugin: PluginFlag = ()
     json: JsonFlag = False
     debug: DebugFlag = False
     settings: Annotated[HomefoldConfig, tyro.conf.arg(name="")] = field(default_factory=HomefoldConfig)
@@ -129,6 +133,8 @@ def _help_to_fit(options: FitOptions, device: torch.device) -> None:
 
 
 def _parse(arguments: Sequence[str]) -> FitOptions:
+    if not {"-h", "--help"} & set(arguments):
+        load_plugins(plugins_in(arguments))
     # They decide the other defaults, so they are looked for before all else.
     preset = _named(arguments, "--preset")
     preset = preset if preset in list_presets() else "default"

@@ -11,7 +11,7 @@ import torch
 import tyro
 
 from homefold.cli.output import fact_table, print_json, result_console, show_bytes, show_share
-from homefold.cli.parsing import DebugFlag, JsonFlag, parse
+from homefold.cli.parsing import DebugFlag, JsonFlag, PluginFlag, parse
 from homefold.cli.unfinished import tidy_after_fit
 from homefold.config import config_to_dict
 from homefold.model import CUSTOM, Homefold
@@ -36,6 +36,7 @@ class InfoOptions:
     model: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
     """The folder of a model."""
     json: JsonFlag = False
+    plugin: PluginFlag = ()
     debug: DebugFlag = False
 
 

@@ -10,10 +10,9 @@ from typing import Annotated
 import tyro
 
 from homefold.cli.output import print_json, result_console, result_table
-from homefold.cli.parsing import DebugFlag, JsonFlag, PluginFlag, flatten, parse
+from homefold.cli.parsing import DebugFlag, JsonFlag, PluginFlag, parse
 from homefold.errors import ConfigError
 from homefold.methods.registry import find_method, list_methods, wrapped_by_default
-from homefold.runtime.plugins import load_plugins
 
 __all__ = ["MethodsOptions", "run"]
 
@@ -41,7 +40,6 @@ def run(arguments: Sequence[str]) -> int:
     options = parse(MethodsOptions, "methods", arguments)
     if len(options.name) > 1:
         raise ConfigError(f"homefold methods describes one method at a time; got {', '.join(options.name)}.")
-    load_plugins(flatten(options.plugin))
     if options.name:
         return _describe(options.name[0], options.json)
     methods = list_methods()

@@ -14,6 +14,7 @@ import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from homefold.data.paths import given_path
+from homefold.runtime.plugins import load_plugins
 
 __all__ = [
     "DebugFlag",
@@ -27,6 +28,7 @@ __all__ = [
     "Switch",
     "flatten",
     "parse",
+    "plugins_in",
 ]
 
 Switch = Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help_behavior_hint="")]
@@ -51,7 +53,7 @@ PluginFlag = Annotated[
     tyro.conf.arg(
         metavar="FILE.py …",
         help_behavior_hint="",
-        help="Python files to run first, which register methods of your own (docs/adding-a-method.md).",
+        help="Python files to run first, which register things of your own (docs/adding.md); of a model too.",
     ),
 ]
 DebugFlag = Annotated[Switch, tyro.conf.arg(help="Show the whole traceback of an error.")]
@@ -103,7 +105,25 @@ def parse(options: type[T], command: str, arguments: Sequence[str], default: T |
     if not {"-h", "--help"} & set(arguments):
         _refuse_empty(command, arguments)
     missing = tyro.MISSING_NONPROP if default is None else default
-    return tyro.cli(options, prog=f"homefold {command}", args=list(arguments), default=missing, registry=_registry)
+    found = tyro.cli(options, prog=f"homefold {command}", args=list(arguments), default=missing, registry=_registry)
+    load_plugins(flatten(getattr(found, "plugin", ())))
+    return found
+
+
+def plugins_in(arguments: Sequence[str]) -> tuple[str, ...]:
+    """The files that --plugin names, for those who need what they register before all else is parsed.
+
+    >>> plugins_in(["photos", "--plugin", "a.py", "b.py", "--out", "model", "--plugin=c.py"])
+    ('a.py', 'b.py', 'c.py')
+    """
+    found, is_named = [], False
+    for word in arguments:
+        flag, _, value = word.partition("=")
+        if word.startswith("--"):
+            is_named, word = flag == "--plugin", value
+        if is_named and word:
+            found.append(word)
+    return tuple(found)
 
 
 def _refuse_empty(command: str, arguments: Sequence[str]) -> None:

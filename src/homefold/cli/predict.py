@@ -16,7 +16,16 @@ import tyro
 
 from homefold.cli.answers import AnswerWriter, CsvWriter, JsonLinesWriter, TableWriter
 from homefold.cli.output import note
-from homefold.cli.parsing import DebugFlag, DeviceFlag, OptionalFloat, OptionalPath, SkipBadFlag, Switch, parse
+from homefold.cli.parsing import (
+    DebugFlag,
+    DeviceFlag,
+    OptionalFloat,
+    OptionalPath,
+    PluginFlag,
+    SkipBadFlag,
+    Switch,
+    parse,
+)
 from homefold.cli.projection_flags import ProjectionFlags, ProjectionPreset, chosen_projection
 from homefold.cli.unfinished import tidy_after_fit
 from homefold.data import BadImageError, find_images
@@ -64,6 +73,7 @@ class PredictOptions:
     """Mark images with a higher off-manifold score as abstained; from 0, and inf marks none."""
     skip_bad: SkipBadFlag = False
     device: DeviceFlag = "auto"
+    plugin: PluginFlag = ()
     debug: DebugFlag = False
     no_projection: Switch = False
     """Classify the features as they are: the control."""

@@ -88,7 +88,8 @@ def register_dataset(entry: DatasetEntry) -> Callable[[_Reader], _Reader]:
     """
 
     def keep(reader: _Reader) -> _Reader:
-        _entries.add(entry.name, replace(entry, load=reader) if entry.embedded else replace(entry, index=reader))
+        known = replace(entry, load=reader) if entry.embedded else replace(entry, index=reader)
+        _entries.add(entry.name, known, reader)
         return reader
 
     return keep

@@ -1,5 +1,6 @@
 """f_θ: networks, the pairwise metric loss, and stage 1 of training."""
 
+from homefold.config.backbones import backbone_named
 from homefold.config.features import FeatureConfig
 from homefold.features.backbones import build_backbone, list_backbones
 from homefold.features.building import build_feature_net
@@ -13,6 +14,7 @@ __all__ = [
     "FeatureNet",
     "FeatureReport",
     "TrainedFeatures",
+    "backbone_named",
     "build_backbone",
     "build_feature_net",
     "extract_features",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from homefold.config.manifold import ManifoldConfig, paper_manifold_config
+from homefold.config.manifolds import manifold_named
 from homefold.manifold.base import Manifold, ManifoldReport
 from homefold.manifold.gan import GAN
 from homefold.manifold.nearest import NearestNeighbour, nearest_index
@@ -19,6 +20,7 @@ __all__ = [
     "build_manifold",
     "fit_manifold",
     "list_manifolds",
+    "manifold_named",
     "nearest_index",
     "paper_manifold_config",
     "vae_loss",
