@@ -110,11 +110,7 @@ class DomainDataset:
 
 
 class DatasetKeys:
-    """Identifies any part of a dataset by its content; the pixels are read once.
-
-    Args:
-        dataset: whose parts are to be identified.
-    """
+    """Identifies any part of a dataset by its content; the pixels are read once."""
 
     def __init__(self, dataset: DomainDataset) -> None:
         self._dataset = dataset

@@ -17,7 +17,7 @@ from homefold.errors import DataError
 from homefold.runtime.progress import ProgressReporter
 from homefold.runtime.text import counted
 
-__all__ = ["load_images", "load_index"]
+__all__ = ["dataset_of", "load_images", "load_index"]
 
 
 def load_images(
@@ -60,14 +60,27 @@ def load_index(index: ImageIndex, size: tuple[int, int], request: LoadRequest) -
     images, kept, skipped = _decoded(index, size, request)
     for warning in index.warnings:
         request.progress.message(warning)
-    labels, domains = index.labels[kept], index.domains[kept]
     if skipped:
-        _check_nothing_emptied(index, labels, domains, len(skipped))
+        _check_nothing_emptied(index, kept, len(skipped))
         request.progress.message(f"Left out {counted(len(skipped), 'image')} that could not be decoded.")
+    return dataset_of(index, images, kept, skipped)
+
+
+def dataset_of(
+    index: ImageIndex, images: np.ndarray, kept: Sequence[int] | np.ndarray, skipped: Sequence[tuple[str, str]] = ()
+) -> DomainDataset:
+    """Decoded images with what an index says of them.
+
+    Args:
+        index: where they were found.
+        images: `(n, height, width, 3)` uint8.
+        kept: `(n,)` the position of each in the index.
+        skipped: `(path, reason)` of the others.
+    """
     return DomainDataset(
         images=images,
-        labels=labels,
-        domains=domains,
+        labels=index.labels[kept],
+        domains=index.domains[kept],
         class_names=index.class_names,
         domain_names=index.domain_names,
         name=index.name,
@@ -88,12 +101,12 @@ def _decoded(
     return decode_all(index.sources, size, request)
 
 
-def _check_nothing_emptied(index: ImageIndex, labels: np.ndarray, domains: np.ndarray, skipped: int) -> None:
-    for what, names, before, after in (
-        ("class", index.class_names, index.labels, labels),
-        ("domain", index.domain_names, index.domains, domains),
+def _check_nothing_emptied(index: ImageIndex, kept: np.ndarray, skipped: int) -> None:
+    for what, names, members in (
+        ("class", index.class_names, index.labels),
+        ("domain", index.domain_names, index.domains),
     ):
-        emptied = [names[i] for i in np.setdiff1d(before, after)]
+        emptied = [names[i] for i in np.setdiff1d(members, members[kept])]
         if emptied:
             raise DataError(
                 f"Leaving out the {counted(skipped, 'bad image')} in {index.root} leaves no image of "

@@ -6,7 +6,6 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,18 +25,10 @@ __all__ = ["DuplicateGroup", "Published", "VerificationReport", "verify_dataset"
 Published = Mapping[str, Mapping[str, int] | int]
 """How many images there should be: `{domain: {class: count}}`, or `{domain: count}` where no more is known."""
 
-_some = partial(some, separator="; ")
-
 
 @dataclass(frozen=True)
 class DuplicateGroup:
-    """Images that show exactly the same pixels.
-
-    Args:
-        paths: the files, sorted as in the folder.
-        domains: the names of the domains they lie in, each once.
-        classes: the names of the classes they lie in, each once.
-    """
+    """Images that show exactly the same pixels."""
 
     paths: tuple[str, ...]
     domains: tuple[str, ...]
@@ -133,7 +124,9 @@ def _verify(index: ImageIndex, published: Published, decode: bool, request: Load
     bad = tuple((result.name, result.reason) for result in results if isinstance(result, BadImageError))
     duplicates = _duplicate_groups(index, results)
     differences = _count_sentences(index, published)
-    conflicts = _conflict_sentences(duplicates)
+    conflicts, copies = _duplicate_sentences(duplicates)
+    bad_ones = [f"{path} {reason}" for path, reason in bad]
+    unreadable = _told(bad_ones, "cannot be decoded: {}. Replace or remove, or fit with --skip-bad.")
     # Twins under two labels that were published so are a flaw of the dataset, not of this copy of it.
     as_published = published and not differences
     return VerificationReport(
@@ -143,8 +136,8 @@ def _verify(index: ImageIndex, published: Published, decode: bool, request: Load
         bad=bad,
         duplicates=duplicates,
         ignored=index.ignored,
-        errors=(*differences, *_bad_sentences(bad), *(() if as_published else conflicts)),
-        warnings=(*index.warnings, *(conflicts if as_published else ()), *_duplicate_sentences(duplicates)),
+        errors=(*differences, *unreadable, *(() if as_published else conflicts)),
+        warnings=(*index.warnings, *(conflicts if as_published else ()), *copies),
         published={domain: n if isinstance(n, int) else sum(n.values()) for domain, n in published.items()},
         decoded=decode,
         by_domain_only=tuple(domain for domain, n in published.items() if isinstance(n, int)),
@@ -168,7 +161,9 @@ def _count_sentences(index: ImageIndex, published: Published) -> list[str]:
         ]
     if not differing:
         return []
-    return [f"This is not {index.name} as it was published: {_some(differing)}. Fetch what is missing anew."]
+    return [
+        f"This is not {index.name} as it was published: {some(differing, separator='; ')}. Fetch what is missing anew."
+    ]
 
 
 def _shape_salt(pixels: np.ndarray) -> bytes:
@@ -192,39 +187,30 @@ def _duplicate_groups(index: ImageIndex, digests: Sequence[bytes | BadImageError
     )
 
 
-def _bad_sentences(bad: Sequence[tuple[str, str]]) -> list[str]:
-    if not bad:
-        return []
-    listed = _some([f"{path} {reason}" for path, reason in bad])
-    return [f"{counted(len(bad), 'image')} cannot be decoded: {listed}. Replace or remove, or fit with --skip-bad."]
+def _told(images: Sequence[str], what: str) -> list[str]:
+    """A sentence on some of the images, where there are any; `{}` stands for them."""
+    return [f"{counted(len(images), 'image')} {what.format(some(images, separator='; '))}"] if images else []
 
 
-def _conflict_sentences(duplicates: Sequence[DuplicateGroup]) -> list[str]:
-    conflicts = [group for group in duplicates if len(group.classes) > 1]
-    if not conflicts:
-        return []
-    return [
-        f"{counted(len(conflicts), 'image')} under more than one class: {_listed(conflicts)}. "
-        "Keep each under the one class it shows."
+def _duplicate_sentences(duplicates: Sequence[DuplicateGroup]) -> tuple[list[str], list[str]]:
+    """On those under more than one class, and on the others."""
+    conflicts, across, within = (
+        [" = ".join(group.paths) for group in duplicates if belongs(len(group.domains), len(group.classes))]
+        for belongs in (
+            lambda domains, classes: classes > 1,
+            lambda domains, classes: domains > 1,
+            lambda domains, classes: domains == classes == 1,
+        )
+    )
+    return _told(conflicts, "under more than one class: {}. Keep each under the one class it shows."), [
+        *_told(
+            across,
+            "in more than one domain: {}. That is leakage: a model tested on one of these domains has seen the image "
+            "in another. Keep each in one domain.",
+        ),
+        *_told(
+            within,
+            "more than once in the same domain and class: {}. A copy can be held out while the other is trained on; "
+            "keep one.",
+        ),
     ]
-
-
-def _duplicate_sentences(duplicates: Sequence[DuplicateGroup]) -> list[str]:
-    across = [group for group in duplicates if len(group.domains) > 1]
-    within = [group for group in duplicates if len(group.domains) == 1 and len(group.classes) == 1]
-    sentences = []
-    if across:
-        sentences.append(
-            f"{counted(len(across), 'image')} in more than one domain: {_listed(across)}. That is leakage: "
-            "a model tested on one of these domains has seen the image in another. Keep each in one domain."
-        )
-    if within:
-        sentences.append(
-            f"{counted(len(within), 'image')} more than once in the same domain and class: {_listed(within)}. "
-            "A copy can be held out while the other is trained on; keep one."
-        )
-    return sentences
-
-
-def _listed(groups: Sequence[DuplicateGroup]) -> str:
-    return _some([" = ".join(group.paths) for group in groups])

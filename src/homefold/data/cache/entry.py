@@ -207,15 +207,7 @@ def _piece(key: Any, domain: Any, rows: Any, checksum: Any, bad: Any, stamps: An
 
 
 def write_index(folder: Path, *, name: str, root: Path, settings: dict[str, Any], pieces: Sequence[Piece]) -> None:
-    """Write what `read_entry` reads.
-
-    Args:
-        folder: the entry's.
-        name: of the dataset.
-        root: where its files lie.
-        settings: size, resize and limits.
-        pieces: in the order of the rows.
-    """
+    """Write what `read_entry` reads."""
     record = {"format": _FORMAT, "names": [name], "root": str(root), **settings}
     _write(folder, {**record, "pieces": [asdict(piece) for piece in pieces]})
 

@@ -23,14 +23,7 @@ _CLOCK_TICK_NS = 20_000_000  # file systems note times to a few milliseconds at 
 def content_keys(
     index: ImageIndex, domains: Sequence[int], settings: dict[str, Any], request: LoadRequest
 ) -> dict[int, str]:
-    """By domain, a hash of the stored bytes of its images and of all else that their decoded pixels depend on.
-
-    Args:
-        index: the images.
-        domains: which of its domains.
-        settings: size, resize and limits.
-        request: how many threads read, and who is told.
-    """
+    """By domain, a hash of the stored bytes of its images and of all else that their decoded pixels depend on."""
     hashes = {domain: _hash_of(settings, "content") for domain in domains}
     positions = [(domain, position) for domain in domains for position in index.positions_of(domain)]
     digests = map_images(_digest, [index.sources[position] for _, position in positions], "reading images", request)

@@ -42,7 +42,7 @@ _EXPECTED = (
 
 def _load(request: LoadRequest) -> DomainDataset:
     """Neighbouring severities of one corruption are mapped from the official file itself; all else is cached."""
-    from homefold.data.loading import load_index
+    from homefold.data.loading import dataset_of, load_index
 
     index, size = find_cifar10_c(request), request.size or _SIZE
     if size != _SIZE or not _stand_together(request.domains or ()):
@@ -50,16 +50,7 @@ def _load(request: LoadRequest) -> DomainDataset:
     first = index.sources[0]
     assert isinstance(first, ArrayImage)
     row = first.images.first
-    return DomainDataset(
-        images=_mapped(first.images.file)[row : row + len(index)],
-        labels=index.labels,
-        domains=index.domains,
-        class_names=index.class_names,
-        domain_names=index.domain_names,
-        name=index.name,
-        paths=tuple(source.path for source in index.sources),
-        splits=index.splits,
-    )
+    return dataset_of(index, _mapped(first.images.file)[row : row + len(index)], range(len(index)))
 
 
 def _stand_together(domains: tuple[str, ...]) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -101,11 +102,18 @@ def _labels() -> np.ndarray:
 
 
 def _cached_images(seed: int, directory: Path) -> np.ndarray:
+    """The finished images, drawn where there are none that can be used; a read-only or full disk costs only time."""
+    from homefold.store.files import write_atomically
+
     path = directory / f"digits-mini-{_cache_key(seed)}.npz"
-    images = _read_cache(path)
-    if images is None:
-        images = _draw(seed)
-        _write_cache(path, images)
+    # Whatever is wrong with the file, it can be made again.
+    with suppress(Exception), np.load(path, allow_pickle=False) as archive:
+        kept: np.ndarray = archive["images"]
+        if kept.shape == (len(DIGITS_MINI_DOMAINS) * _PER_DOMAIN, _SIDE, _SIDE, 3) and kept.dtype == np.uint8:
+            return kept
+    images = _draw(seed)
+    with suppress(OSError), write_atomically(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, images=images)
     return images
 
 
@@ -117,29 +125,6 @@ def _cache_key(seed: int) -> str:
     versions = {library.__name__: library.__version__ for library in (matplotlib, np, PIL, sklearn)}
     text = json.dumps({"recipe": _RECIPE, "seed": seed, "versions": versions}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _read_cache(path: Path) -> np.ndarray | None:
-    """The cached images, or None when there are none that can be used."""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            images = archive["images"]
-    # Whatever is wrong with the file, it can be made again.
-    except Exception:
-        return None
-    expected = (len(DIGITS_MINI_DOMAINS) * _PER_DOMAIN, _SIDE, _SIDE, 3)
-    return images if images.shape == expected and images.dtype == np.uint8 else None
-
-
-def _write_cache(path: Path, images: np.ndarray) -> None:
-    """Keep the images for the next time; a read-only or full disk costs only that."""
-    from homefold.store.files import write_atomically
-
-    try:
-        with write_atomically(path) as temporary, temporary.open("wb") as file:
-            np.savez(file, images=images)
-    except OSError:
-        pass
 
 
 def _draw(seed: int) -> np.ndarray:

@@ -55,6 +55,14 @@ _UPRIGHT = {
 _TORCHVISIONS_LIBRARIES = ("image_stable", "image")
 _LARGEST_JPEG_BYTES = 1 << 28
 _END_OF_JPEG = b"\xff\xd9"
+_WHY_NOT_OPENED: dict[type[OSError], tuple[str, ...]] = {
+    FileNotFoundError: ("does not exist", "Check the path."),
+    IsADirectoryError: ("is a folder, not an image", "Give the files in it."),
+    PermissionError: (
+        "may not be read (permission denied)",
+        "Make it readable (chmod u+r), or leave it out with --skip-bad.",
+    ),
+}
 _lifting_pillows_limit = threading.Lock()
 _pillow_alone = threading.Event()
 
@@ -154,18 +162,9 @@ def _open_file(path: Path, name: str) -> BinaryIO:
         )
     try:
         return path.open("rb", buffering=_READ_AHEAD_BYTES)
-    except FileNotFoundError:
-        raise BadImageError(name, "does not exist", "Check the path.") from None
-    except IsADirectoryError:
-        raise BadImageError(name, "is a folder, not an image", "Give the files in it.") from None
-    except PermissionError:
-        raise BadImageError(
-            name,
-            "may not be read (permission denied)",
-            "Make it readable (chmod u+r), or leave it out with --skip-bad.",
-        ) from None
     except OSError as error:
-        raise BadImageError(name, f"cannot be opened ({error.strerror or error})") from None
+        told = _WHY_NOT_OPENED.get(type(error), (f"cannot be opened ({error.strerror or error})",))
+        raise BadImageError(name, *told) from None
 
 
 def _decode(

@@ -85,12 +85,6 @@ def decode_into(
     """Decode each source into its row of `images`; returns what is wrong with those that could not be, by row.
 
     Without a number of workers decoder processes do it where they pay (`decoding.choice`). The pixels are the same.
-
-    Args:
-        images: `(n, height, width, 3)` uint8, written to.
-        sources: what to decode.
-        rows: the row of each source.
-        request: says how.
     """
     left: Sequence[int] = range(len(rows))
     if request.workers is None and in_files(sources):

@@ -51,10 +51,6 @@ class DecoderPool:
     """Decoder processes that wait for work; a process that has waited long ends, and is started anew when needed.
 
     One call at a time. Closing ends the processes at once, and so does the end of the process that started them.
-
-    Args:
-        processes: how many.
-        idle_seconds: how long one waits for work before it ends.
     """
 
     def __init__(self, processes: int, *, idle_seconds: float = _IDLE_SECONDS) -> None:

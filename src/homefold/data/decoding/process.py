@@ -55,13 +55,7 @@ def packed(source: FileImage | ArchiveImage) -> PackedSource:
 
 
 def main(memory: int, answers: int, idle_seconds: float) -> NoReturn:
-    """Decode until standard input is closed, or nothing has come for a while.
-
-    Args:
-        memory: file descriptor of the shared memory.
-        answers: file descriptor of the pipe for the answers.
-        idle_seconds: how long to wait for the next batch before ending.
-    """
+    """Decode until standard input is closed, or nothing has come for a while."""
     decode_by_pillow_alone()
     batches: SimpleQueue[Batch] = SimpleQueue()
     # A thread of its own takes them in: the other side never waits to be heard, and the end is noticed at once.
