@@ -124,3 +124,29 @@ def test_a_frame_of_nothing_gets_a_sentence(tmp_path: Path, monkeypatch: pytest.
         load_records(tmp_path)
     with pytest.raises(DataError, match=r"there is no file or folder .*missing"):
         load_records(tmp_path / "missing")
+
+
+class TestRecords:
+    @pytest.fixture
+    def record(self):
+        return RunRecord("d", "t", "m", 0.5, 10, 0, "p", "s", {}, "cpu", {"torch": "2"})
+
+    def test_they_are_appended_and_read_back(self, record, tmp_path):
+        path = tmp_path / "runs" / "records.jsonl"
+        append_record(path, record)
+        append_record(path, replace(record, seed=1))
+        assert read_records(path) == [record, replace(record, seed=1)]
+
+    def test_a_last_line_cut_short_by_a_crash_is_left_out(self, record, tmp_path):
+        path = tmp_path / "records.jsonl"
+        append_record(path, record)
+        with path.open("a") as file:
+            file.write('{"dataset": "d"')
+        assert read_records(path) == [record]
+
+    def test_another_broken_line_is_an_error_that_names_it(self, record, tmp_path):
+        path = tmp_path / "records.jsonl"
+        path.write_text("nonsense\n")
+        append_record(path, record)
+        with pytest.raises(DataError, match="line 1 is not a run record"):
+            read_records(path)

@@ -12,7 +12,7 @@ import pytest
 from homefold.config import HomefoldConfig, list_presets, preset_config, saved_config
 from homefold.errors import ConfigError, ModelFileError
 
-SAVED = json.loads((Path(__file__).parent / "saved" / "settings_0.1.0.json").read_text())
+SAVED = json.loads((Path(__file__).parents[1] / "store" / "saved" / "settings_0.1.0.json").read_text())
 """Every preset as version 0.1.0 wrote it, with all settings that were removed since."""
 
 

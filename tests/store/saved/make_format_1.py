@@ -3,7 +3,7 @@
 It ran on the package of commit e718438 (version 0.1.0, before any setting was removed):
 
     git archive e718438 src | tar -x -C OLD
-    PYTHONPATH=OLD/src python tests/saved/make_format_1.py
+    PYTHONPATH=OLD/src python tests/store/saved/make_format_1.py
 
 Each archive holds one model folder of format 1: every preset with a small network on a few digits, and a
 `ManifoldProjector` with each manifold. Weights of f are rounded to few digits, so that they can be compressed. The

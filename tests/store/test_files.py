@@ -1,38 +1,23 @@
-"""Files, seeds, devices, tiles, records: what every stage stands on."""
+"""Files and folders are written whole or not at all."""
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import os
-import pkgutil
-import re
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save
-from torch import nn
 
-import homefold
-from homefold.config import HomefoldConfig, config_from_dict, config_to_dict, preset_config
-from homefold.data import DomainDataset
-from homefold.errors import ConfigError, DataError, ModelFileError
-from homefold.evaluation.records import RunRecord, append_record, read_records
-from homefold.runtime.device import one_thread, resolve_device, resolve_precision
-from homefold.runtime.seeding import derive_seed, generator, isolated_seed
-from homefold.runtime.tiles import apply_in_tiles, fill_tile, steady_tile
+from homefold.errors import ModelFileError
 from homefold.store.files import (
     _HOST,
     atomic_directory,
-    plain_json,
     read_json,
     read_state,
     recover,
@@ -40,8 +25,6 @@ from homefold.store.files import (
     write_json,
     write_state,
 )
-
-CPU = torch.device("cpu")
 
 
 def anything(path):
@@ -257,212 +240,3 @@ for name, write in {
         with pytest.raises(ValueError, match="JSON compliant"):
             write_json(tmp_path / "x.json", float("nan"))
         assert list(tmp_path.iterdir()) == []
-
-
-class TestSeeds:
-    def test_each_purpose_has_its_own_stream(self):
-        seeds = {derive_seed(s, *names) for s in (0, 1) for names in (("a",), ("a", 1), ("b",), ("a", "1x"))}
-        assert len(seeds) == 8
-        assert derive_seed(0, "order", 3) == 5172884068272721061  # on every machine
-
-    def test_generators_repeat(self):
-        a, b = (torch.rand(3, generator=generator(1, "x")) for _ in range(2))
-        assert torch.equal(a, b)
-
-    def test_isolated_seeds_leave_the_global_stream_alone(self):
-        torch.manual_seed(5)
-        expected = torch.rand(2)
-        torch.manual_seed(5)
-        with isolated_seed(0, "x"):
-            inside = torch.rand(2)
-        assert torch.equal(torch.rand(2), expected)
-        with isolated_seed(0, "x"):
-            assert torch.equal(torch.rand(2), inside)
-
-
-class TestDevice:
-    def test_names(self):
-        assert resolve_device("cpu") == CPU
-        assert resolve_device(CPU) == CPU
-        if not torch.cuda.is_available():
-            assert resolve_device("auto").type in ("cpu", "mps")
-            with pytest.raises(ConfigError, match="torch sees 0 CUDA devices"):
-                resolve_device("cuda")
-
-    @pytest.mark.parametrize("name", ["tpux", "", "meta", "xpu", "vulkan", "hpu", "cuda:-1", "cpu:", "\udcff", "None"])
-    def test_what_torch_may_know_but_nothing_can_be_computed_on_is_no_device(self, name):
-        with pytest.raises(
-            ConfigError, match=rf"there is no device {re.escape(repr(name))} to compute on; choose auto"
-        ):
-            resolve_device(name)
-
-    def test_a_device_of_torch_is_checked_like_a_name(self):
-        with pytest.raises(ConfigError, match="there is no device 'meta'"):
-            resolve_device(torch.device("meta"))
-        with pytest.raises(ConfigError, match="there is no device 'None'"):
-            resolve_device(None)
-
-    @pytest.mark.parametrize("name", ["cuda:99", "cpu:1", "mps:1"])
-    def test_a_number_beyond_the_last_device_is_refused(self, name):
-        with pytest.raises(ConfigError, match=f"device {name} is not there: torch sees"):
-            resolve_device(name)
-
-    def test_precision(self):
-        assert resolve_precision("auto", CPU) == torch.float32
-        assert resolve_precision("bfloat16", CPU) == torch.bfloat16
-        with pytest.raises(ConfigError, match="float16 training needs a GPU"):
-            resolve_precision("float16", CPU)
-
-    def test_one_thread_is_given_back(self):
-        torch.set_num_threads(2)
-        try:
-            with one_thread(CPU):
-                assert torch.get_num_threads() == 1
-            assert torch.get_num_threads() == 2
-        finally:
-            torch.set_num_threads(1)
-
-
-class TestTiles:
-    @given(n=st.integers(0, 20), size=st.integers(1, 7))
-    def test_tiles_change_nothing_but_the_order_of_work(self, n, size):
-        seen = []
-
-        def double(rows):
-            seen.append(len(rows))
-            return rows * 2
-
-        rows = torch.arange(n, dtype=torch.float32)[:, None]
-        assert apply_in_tiles(double, rows, size).tolist() == (rows * 2).tolist()
-        assert n == 0 or set(seen) == {size}
-
-    def test_filling_repeats_the_last_row(self):
-        assert fill_tile(torch.tensor([[1.0], [2.0]]), 4).flatten().tolist() == [1, 2, 2, 2]
-
-    def test_a_function_whose_rows_depend_on_their_place_is_computed_row_by_row(self):
-        def steady(rows):
-            return rows * 2
-
-        def unsteady(rows):
-            return rows + torch.arange(len(rows))[:, None] * 1e-7
-
-        assert steady_tile(nn.Identity(), "a", steady, (3,), 8, CPU) == 8
-        assert steady_tile(nn.Identity(), "a", unsteady, (3,), 8, CPU) == 1
-
-
-class TestConfig:
-    @pytest.mark.parametrize("name", ["default", "thorough", "small", "small-thorough", "paper"])
-    def test_presets_survive_json(self, name):
-        config = preset_config(name)
-        assert config_from_dict(HomefoldConfig, plain_json(config_to_dict(config))) == config
-
-    @pytest.mark.parametrize(
-        ("change", "words"),
-        [
-            ({"seed": "x"}, "seed must be a whole number"),
-            ({"colour": 1}, "has no setting colour"),
-            ({"features": 3}, "must be an object of settings"),
-            ({"classifier": {"kind": "deep"}}, "kind must be one of linear, hidden"),
-            ({"features": {"milestones": 3}}, "milestones must be a list"),
-        ],
-    )
-    def test_what_does_not_fit_is_named(self, change, words):
-        with pytest.raises(ConfigError, match=words):
-            config_from_dict(HomefoldConfig, change)
-
-
-class TestDataset:
-    def test_choosing_domains(self):
-        images = np.arange(6, dtype=np.uint8)[:, None, None, None] * np.ones((1, 2, 2, 3), dtype=np.uint8)
-        dataset = DomainDataset(images, [0, 1, 0, 1, 0, 1], [0, 0, 1, 1, 2, 2], ("a", "b"), ("x", "y", "z"))
-        chosen = dataset.only("z", "x")
-        assert chosen.domain_names == ("z", "x")
-        assert chosen.domains.tolist() == [1, 1, 0, 0]
-        assert chosen.images[:, 0, 0, 0].tolist() == [0, 1, 4, 5]
-        assert dataset.without("y").domain_names == ("x", "z")
-        with pytest.raises(DataError, match=r"there is no domain 'w'.*x, y, z"):
-            dataset.only("w")
-
-    def test_the_fingerprint_sees_every_change(self):
-        images = np.zeros((4, 2, 2, 3), dtype=np.uint8)
-        dataset = DomainDataset(images, [0, 1, 0, 1], [0, 0, 1, 1], ("a", "b"), ("x", "y"))
-        touched = images.copy()
-        touched[3, 1, 1, 2] = 1
-        variants = [
-            dataset,
-            replace(dataset, images=touched),
-            replace(dataset, labels=[1, 1, 0, 1]),
-            replace(dataset, domains=[0, 1, 1, 1]),
-            replace(dataset, class_names=("a", "c")),
-            replace(dataset, splits=("train", "train", "val", "train")),
-        ]
-        assert len({variant.fingerprint() for variant in variants}) == 6
-
-    @pytest.mark.parametrize(
-        ("change", "words"),
-        [
-            ({"images": np.zeros((2, 2, 2, 3))}, "uint8"),
-            ({"labels": [0]}, "one integer for each of the 2 images"),
-            ({"labels": [0, 5]}, "0 to 5, but there are 2 names"),
-            ({"paths": ("a",)}, "paths must be empty or have one entry"),
-        ],
-    )
-    def test_what_does_not_fit_is_a_sentence(self, change, words):
-        fine = {
-            "images": np.zeros((2, 2, 2, 3), dtype=np.uint8),
-            "labels": [0, 1],
-            "domains": [0, 0],
-            "class_names": ("a", "b"),
-            "domain_names": ("x",),
-        }
-        with pytest.raises(DataError, match=words):
-            DomainDataset(**{**fine, **change})
-
-
-class TestRecords:
-    @pytest.fixture
-    def record(self):
-        return RunRecord("d", "t", "m", 0.5, 10, 0, "p", "s", {}, "cpu", {"torch": "2"})
-
-    def test_they_are_appended_and_read_back(self, record, tmp_path):
-        path = tmp_path / "runs" / "records.jsonl"
-        append_record(path, record)
-        append_record(path, replace(record, seed=1))
-        assert read_records(path) == [record, replace(record, seed=1)]
-
-    def test_a_last_line_cut_short_by_a_crash_is_left_out(self, record, tmp_path):
-        path = tmp_path / "records.jsonl"
-        append_record(path, record)
-        with path.open("a") as file:
-            file.write('{"dataset": "d"')
-        assert read_records(path) == [record]
-
-    def test_another_broken_line_is_an_error_that_names_it(self, record, tmp_path):
-        path = tmp_path / "records.jsonl"
-        path.write_text("nonsense\n")
-        append_record(path, record)
-        with pytest.raises(DataError, match="line 1 is not a run record"):
-            read_records(path)
-
-
-def test_every_public_name_exists_and_nothing_else_does():
-    assert all(getattr(homefold, name) is not None for name in homefold.__all__)
-    assert dir(homefold) == sorted(homefold.__all__)
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = homefold.nonsense
-
-
-def test_examples_in_docstrings_run():
-    attempted = 0
-    for module in pkgutil.walk_packages(homefold.__path__, "homefold."):
-        if module.name.endswith("__main__"):
-            continue
-        results = doctest.testmod(importlib.import_module(module.name), optionflags=doctest.ELLIPSIS)
-        assert results.failed == 0, module.name
-        attempted += results.attempted
-    assert attempted > 30
-
-
-def test_importing_the_package_does_not_import_torch():
-    code = "import sys, homefold; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
