@@ -41,6 +41,7 @@ def result(path: Path) -> dict:
     return found
 
 
+@pytest.mark.slow
 def test_training_compares_ways_to_keep_images_and_a_data_loader(benchmark, tmp_path):
     benchmark("training").main(["--quick", "--device", "cpu", "--out", str(tmp_path / "r.json")])
     rows = result(tmp_path / "r.json")["rows"]
@@ -56,6 +57,7 @@ def test_stages_fit_the_vae_the_classifier_and_the_gan(benchmark, tmp_path):
     assert found["vae_and_classifier_seconds"] == pytest.approx(sum(row["seconds"] for row in found["rows"][:2]))
 
 
+@pytest.mark.slow
 def test_decoding_grows_from_one_core_to_all(benchmark, tmp_path):
     benchmark("decoding").main(["--quick", "--device", "cpu", "--out", str(tmp_path / "r.json")])
     rows = result(tmp_path / "r.json")["rows"]

@@ -57,6 +57,7 @@ def test_the_score_for_being_off_the_manifold(projector, features):
     assert (usual > 1).mean() < 0.15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [9, 13, 33, 127])
 @pytest.mark.parametrize(
     "settings", [{}, {"random_starts": 2, "nearest_starts": 1}, {"manifold": "nearest"}, {"classifier": "hidden"}]
@@ -94,6 +95,7 @@ def test_parameters_are_read_back_and_cloned(quick):
     assert copy.set_params(steps=7).steps == 7
 
 
+@pytest.mark.slow
 def test_it_works_in_a_pipeline_and_under_cross_validation(features, quick):
     x, y, _ = features
     model = make_pipeline(StandardScaler(), clone(quick))
@@ -115,6 +117,7 @@ def test_torch_tensors_are_taken_too(projector, features):
     assert projector.predict(tensors).tolist() == projector.predict(x.astype(np.float32)).tolist()
 
 
+@pytest.mark.slow
 def test_the_layout_of_an_array_changes_no_byte(projector, features):
     x = features[0].astype(np.float32)[:64]
     expected = projector.predict_proba(x)
@@ -163,6 +166,7 @@ def test_the_same_seed_gives_the_same_bytes(features, quick, projector):
     assert clone(quick).fit(x, y).predict_proba(x).tobytes() == projector.predict_proba(x).tobytes()
 
 
+@pytest.mark.slow
 def test_saved_and_loaded_it_gives_the_same_bytes(projector, features, tmp_path):
     x, _, _ = features
     projector.save(tmp_path / "projector")

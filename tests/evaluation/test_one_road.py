@@ -13,6 +13,7 @@ from homefold.store.files import read_state
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.slow
 def test_a_fit_trains_the_same_bytes_as_a_benchmark_and_finds_them_there(tiny, tiny_digits, tmp_path, monkeypatch):
     (record,) = run_bench(tiny(methods=("vae",)), dataset=tiny_digits)
     config = config_from_dict(HomefoldConfig, record.config)

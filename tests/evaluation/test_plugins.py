@@ -248,6 +248,7 @@ def test_the_key_changes_with_the_code_wherever_the_method_is_wrapped(mixup):
     assert not set(before.values()) & set(after.values())
 
 
+@pytest.mark.slow
 def test_a_changed_method_is_trained_and_run_again_and_others_are_not(mixup, tiny, tiny_digits):
     path = mixup()
     options = tiny(methods=("deep-all", "mixup"), plugins=(path,))

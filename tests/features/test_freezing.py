@@ -44,6 +44,7 @@ def same_bytes(left, right) -> bool:
     return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"runs": 2}, {"average_from": 0.5, "average_every": 2}])
 def test_the_backbone_keeps_weights_and_statistics_while_the_head_learns(config, few_digits, settings):
     before = untrained(config, few_digits)

@@ -84,6 +84,7 @@ def test_adaptation_goes_on_from_the_interpolated_network(task):
     assert len(names) == 3
 
 
+@pytest.mark.slow
 def test_a_saved_model_answers_as_it_did(quick_config, few_digits, tmp_path):
     config = replace_settings(quick_config, {"features.weights": "auto", "features.keep_pretrained": 0.25})
     model = Homefold(config, device="cpu").fit(few_digits)

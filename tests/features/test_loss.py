@@ -155,6 +155,7 @@ def peak_bytes(n: int, **settings) -> int:
     return counter.peak
 
 
+@pytest.mark.slow
 def test_in_chunks_memory_grows_with_the_batch_and_not_with_its_square():
     once, twice = peak_bytes(512, chunk=32), peak_bytes(1024, chunk=32)
     assert once < 512 * 512 * 4

@@ -41,6 +41,7 @@ def slow_mix(maps, partners, own_share):
     return result
 
 
+@pytest.mark.slow
 @given(n=st.integers(1, 5), c=st.integers(1, 3), h=st.integers(1, 4), w=st.integers(2, 4), seed=st.integers(0, 2**31))
 def test_equals_the_loop_over_channels(n, c, h, w, seed):
     random = torch.Generator().manual_seed(seed)

@@ -47,6 +47,7 @@ def test_each_backbone_gives_features_at_sizes_it_takes(name, size, dim):
         assert net(torch.rand(2, 3, *size)).shape == (2, 16)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["resnet18", "resnet34", "resnet50", "resnet101"])
 def test_a_residual_network_is_torchvisions_without_its_last_layer(name):
     torch.manual_seed(3)
@@ -73,6 +74,7 @@ def test_a_size_too_small_for_a_backbone_is_a_sentence():
         FeatureNet(build_backbone("digits"), (8, 8))
 
 
+@pytest.mark.slow
 def test_timm_by_name():
     net = FeatureNet(build_backbone("timm:resnet10t"), (32, 32), head="mlp", feature_dim=8)
     assert net(torch.rand(2, 3, 32, 32)).shape == (2, 8)

@@ -77,6 +77,7 @@ def kept(setting, tmp_path_factory) -> dict[str, Any]:
     return state
 
 
+@pytest.mark.slow
 def test_a_state_that_does_not_fit_is_told_and_any_other_is_gone_on_from(setting, kept, tmp_path):
     checkpoint = tmp_path / "features.safetensors"
     combinations = [(place, value) for place in places(kept) for value in ODD]

@@ -38,6 +38,7 @@ def test_a_benchmark_shares_stage_1_with_and_without_styles(task_for, few_digits
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "setting",
     ["projection.views=4", "projection.textures=2", "style.blocks=block1,style.manifold=mean"],
@@ -53,6 +54,7 @@ def test_controls_see_a_target_as_they_are_told_to(setting, task_for, few_digits
         assert not np.allclose(answers[0].numpy(), answers[1].numpy(), atol=1e-3), method
 
 
+@pytest.mark.slow
 def test_features_that_are_kept_are_those_of_the_views_asked_for(task_for, few_digits):
     task = task_for(find_method("without-projection"), features__epochs=1)
     stage, images = train_feature_stage(task), ImageSet(few_digits.images[:9], "some")
@@ -79,6 +81,7 @@ def test_what_would_be_ignored_is_refused_before_any_training(name, sentence, ta
         task_for(find_method(name))
 
 
+@pytest.mark.slow
 def test_the_control_of_a_styled_answer_is_the_plain_one(task_for, few_digits):
     images = ImageSet(few_digits.images[:30], "some")
     plain, styled = find_method("nearest"), find_method("nearest:style.blocks=block1,style.manifold=mean")

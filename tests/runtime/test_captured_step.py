@@ -116,6 +116,7 @@ def recorders(monkeypatch) -> list[FakeRecorder]:
     return made
 
 
+@pytest.mark.slow
 def test_features_trained_by_a_recorded_step_are_those_of_the_plain_one(recorders, few_digits, quick_config):
     from homefold.data.splits import holdout_split
     from homefold.features import build_feature_net, train_features

@@ -68,12 +68,14 @@ def test_the_mean_of_views_of_one_image_is_the_same_in_any_batch(views, dim):
             assert torch.equal(part, together[start : start + size])
 
 
+@pytest.mark.slow
 def test_every_preset_answers_alike_in_any_batch(of_preset, street):
     together = in_parts(of_preset.predict, street, [64])
     for sizes in SPLITS:
         assert in_parts(of_preset.predict, street, sizes) == together
 
 
+@pytest.mark.slow
 def test_the_command_of_every_preset_answers_alike_in_any_batch(of_preset, street, tmp_path, capsys):
     of_preset.save(tmp_path / "model")
     paths = [tmp_path / "images" / f"{number:02}.png" for number in range(5)]
@@ -101,6 +103,7 @@ def mirrored(fitted: Homefold, tmp_path_factory) -> Homefold:
     return model
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(data=st.data())
 def test_any_settings_answer_alike_in_any_batch(mirrored, street, data):

@@ -92,6 +92,7 @@ class TestFiles:
         assert [item.name for item in (tmp_path / "folder").iterdir()] == ["b"]
         assert len(list(tmp_path.iterdir())) == 2
 
+    @pytest.mark.slow
     def test_what_a_killed_process_left_is_tidied_up(self, tmp_path):
         path = tmp_path / "model"
         gone = subprocess.Popen([sys.executable, "-c", ""])
@@ -123,6 +124,7 @@ class TestFiles:
         assert (path / "a").read_text() == "old"
         assert list(tmp_path.iterdir()) == [path]
 
+    @pytest.mark.slow
     @given(
         st.recursive(
             st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(max_size=8),
@@ -154,6 +156,7 @@ class TestFiles:
         with pytest.raises(ModelFileError, match="w is missing"):
             read_state(tmp_path / "w")
 
+    @pytest.mark.slow
     @pytest.mark.skipif(sys.platform == "win32", reason="there is no limit on the size of files")
     def test_a_write_that_finds_no_room_names_its_file(self, tmp_path):
         script = """
