@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from homefold.errors import ConfigError
 from homefold.evaluation.protocols import (
     Corruption,
     EvaluationProtocol,
@@ -18,6 +16,7 @@ from homefold.evaluation.protocols import (
     Scarce,
     SingleSource,
 )
+from homefold.runtime.registry import Registry
 
 __all__ = ["SUITES", "Suite", "Variation", "find_suite"]
 
@@ -191,14 +190,13 @@ _SUITES = (
     ),
 )
 
-SUITES: Mapping[str, Suite] = MappingProxyType({suite.name: suite for suite in _SUITES})
-"""Every suite by name."""
+SUITES: Registry[Suite] = Registry("suite", order=lambda suite: 0)
+"""Every suite by name, in the order in which they were added."""
+
+for _suite in _SUITES:
+    SUITES.add(_suite.name, _suite)
 
 
 def find_suite(name: str) -> Suite:
     """The suite called `name`; an unknown name gets a sentence with those that exist."""
-    if name not in SUITES:
-        close = difflib.get_close_matches(name, SUITES, n=1)
-        hint = f" Did you mean {close[0]}?" if close else ""
-        raise ConfigError(f"there is no suite {name!r}; choose one of {', '.join(SUITES)}.{hint}")
     return SUITES[name]
