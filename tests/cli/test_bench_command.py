@@ -253,7 +253,7 @@ def test_one_method_is_described_with_its_settings(homefold: Homefold) -> None:
     assert found["name"] == "tent+vae"
     assert found["settings"][0]["name"] == "learning_rate"
     changed = homefold("methods", "jigen:weight=0.3,features.epochs=9", "--json").json
-    assert changed["title"] == "Jigen (features.epochs=9)"
+    assert changed["title"] == "JiGen (features.epochs=9)"
     assert changed["settings"][0] == {"name": "weight", "default": 0.7, "search": "0.1 to 1", "value": 0.3}
     assert "no settings of its own" in homefold("methods", "vae").out
     assert "Did you mean jigen?" in homefold("methods", "jign").error
