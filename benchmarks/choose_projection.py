@@ -22,27 +22,27 @@ import torch
 
 from homefold import Homefold, preset_config
 from homefold.config import replace_settings
+from homefold.config.search import SearchConfig, search_preset
 from homefold.data import DomainDataset, holdout_split
 from homefold.data.registry import load_dataset
 from homefold.manifold import ManifoldConfig
-from homefold.projection import ProjectionConfig, projection_preset
 from homefold.runtime.progress import RichReporter
 from homefold.runtime.provenance import hardware, versions
 from homefold.stages.feature_model import FeatureModel, fit_feature_model
 
 
-def candidates() -> dict[str, ProjectionConfig]:
+def candidates() -> dict[str, SearchConfig]:
     """Searches to compare; all are run on the same features and manifold."""
     random = {"encoder_start": False, "random_starts": 1}
-    found = {f"encoder, Adam, {steps} steps": ProjectionConfig(steps=steps) for steps in (0, 10, 25, 50, 100, 200)}
+    found = {f"encoder, Adam, {steps} steps": SearchConfig(steps=steps) for steps in (0, 10, 25, 50, 100, 200)}
     found |= {
-        "encoder, normalised, elbow": ProjectionConfig(step="normalised", rate=0.01, steps=300, stop="elbow"),
-        "1 random, Adam, 200 steps": ProjectionConfig(**random, steps=200),
-        "1 random, normalised, elbow (authors)": projection_preset("authors"),
-        "1 random, gradient, elbow (paper, M = 2000)": replace(projection_preset("paper"), steps=2000),
-        "8 random, Adam, 200 steps": projection_preset("restarts"),
-        "nearest latent, Adam, 50 steps": ProjectionConfig(encoder_start=False, nearest_starts=1),
-        "encoder + 3 nearest + 4 random, 100 steps": ProjectionConfig(nearest_starts=3, random_starts=4, steps=100),
+        "encoder, normalised, elbow": SearchConfig(step="normalised", rate=0.01, steps=300, stop="elbow"),
+        "1 random, Adam, 200 steps": SearchConfig(**random, steps=200),
+        "1 random, normalised, elbow (authors)": search_preset("authors"),
+        "1 random, gradient, elbow (paper, M = 2000)": replace(search_preset("paper"), steps=2000),
+        "8 random, Adam, 200 steps": search_preset("restarts"),
+        "nearest latent, Adam, 50 steps": SearchConfig(encoder_start=False, nearest_starts=1),
+        "encoder + 3 nearest + 4 random, 100 steps": SearchConfig(nearest_starts=3, random_starts=4, steps=100),
     }
     return found
 
@@ -70,14 +70,14 @@ def refit(model: Homefold, z: torch.Tensor, source: DomainDataset, config: Manif
         class_names=source.class_names,
         manifold_config=config,
         classifier_config=model.config.classifier,
-        projection=model.config.projection,
+        search=model.config.search,
         normalise=model.config.normalise_features,
         seed=model.config.seed,
         device=model.device,
     )
 
 
-def judge(home: FeatureModel, z: torch.Tensor, labels: np.ndarray, config: ProjectionConfig | None) -> float:
+def judge(home: FeatureModel, z: torch.Tensor, labels: np.ndarray, config: SearchConfig | None) -> float:
     """Accuracy, in percent, of one candidate; None is no projection."""
     found = home.predict(z, projected=config is not None, config=config)
     return 100 * float((found.indices == labels).mean())
@@ -103,9 +103,9 @@ def run_pair(dataset: DomainDataset, pair: tuple[str, ...], arguments: argparse.
         except Exception as error:  # a candidate that cannot be used is a result too
             rows.append({"sources": pair, "judged": "", "manifold": kind, "search": "", "error": str(error)})
             continue
-        searches = {"none": None} | (candidates() if kind == arguments.manifold else {"default": ProjectionConfig()})
+        searches = {"none": None} | (candidates() if kind == arguments.manifold else {"default": SearchConfig()})
         if kind == "nearest":
-            searches = {"default": ProjectionConfig()}
+            searches = {"default": SearchConfig()}
         for name, (search, config_) in itertools.product(others, searches.items()):
             accuracy = judge(home, unseen[name], dataset.only(name).labels, config_)
             rows.append({"sources": pair, "judged": name, "manifold": kind, "search": search, "accuracy": accuracy})

@@ -22,25 +22,26 @@ import torch
 
 from homefold.classifier import ClassifierConfig, build_classifier
 from homefold.config import config_from_dict, config_to_dict
+from homefold.config.search import SearchConfig
 from homefold.evaluation.execution import Executor
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.planning import Planner
 from homefold.features import extract_features
 from homefold.manifold import ManifoldConfig, ManifoldReport, build_manifold
 from homefold.methods.training.home import TrainedHome
-from homefold.projection import ProjectionConfig, project
+from homefold.projection import project
 from homefold.runtime.provenance import hardware, versions
 from homefold.store.files import read_state, write_json, write_state
 
 _CHUNK = 512
 
 
-def searches() -> dict[str, ProjectionConfig]:
+def searches() -> dict[str, SearchConfig]:
     """The settings whose engines are compared: the default, and one that stops at an elbow from random starts."""
     return {
-        "default": ProjectionConfig(),
-        "8 starts": ProjectionConfig(encoder_start=False, random_starts=8, steps=100),
-        "authors": ProjectionConfig(
+        "default": SearchConfig(),
+        "8 starts": SearchConfig(encoder_start=False, random_starts=8, steps=100),
+        "authors": SearchConfig(
             encoder_start=False, random_starts=1, step="normalised", rate=0.01, steps=300, stop="elbow"
         ),
     }

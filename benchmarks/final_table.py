@@ -23,7 +23,7 @@ import torch
 from measuring import print_table, surroundings, write_result
 
 from homefold.config import HomefoldConfig, config_to_dict
-from homefold.config.removed import REMOVED_SETTINGS
+from homefold.config.migration import REMOVED_SETTINGS, RENAMED
 from homefold.report.runs import Run, read_runs
 
 
@@ -51,7 +51,7 @@ class Row:
 def kind_of(method: str) -> str:
     """A method's name without its settings.
 
-    >>> kind_of("t3a:batch_size=8+vae:projection.views=8,style.blocks=[]")
+    >>> kind_of("t3a:batch_size=8+vae:look.views=8,style.blocks=[]")
     't3a+vae'
     """
     return re.sub(r":[^+]*", "", method)
@@ -77,7 +77,8 @@ DEFAULTS = {**REMOVED_SETTINGS, **flat(config_to_dict(HomefoldConfig()))}
 
 def settings_of(run: Run) -> frozenset[tuple[str, Any]]:
     """The configuration, but for the seed and for how styles would be moved where none are."""
-    settings = {**DEFAULTS, **flat(run.config), "seed": 0}
+    given = {RENAMED.get(name, name): value for name, value in flat(run.config).items()}
+    settings = {**DEFAULTS, **given, "seed": 0}
     moved = bool(settings["style.blocks"])
     return frozenset(item for item in settings.items() if moved or not item[0].startswith("style."))
 

@@ -56,7 +56,7 @@ def make_model(folder: Path, preset: str) -> None:
         class_names=tuple(f"class {i}" for i in range(_CLASSES)),
         manifold_config=config.manifold,
         classifier_config=ClassifierConfig(epochs=5),
-        projection=config.projection,
+        search=config.search,
         normalise=True,
         seed=0,
         device=cpu,

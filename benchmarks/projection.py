@@ -29,10 +29,11 @@ from measuring import made_up_dataset
 from torch import nn
 
 from homefold import preset_config
+from homefold.config.search import SearchConfig
 from homefold.features import FeatureNet, build_backbone
 from homefold.features.extraction import extract_features, image_tile
 from homefold.manifold import Manifold, ManifoldConfig, fit_manifold
-from homefold.projection import ProjectionConfig, chosen_engine, project
+from homefold.projection import chosen_engine, project
 from homefold.projection.engines.reference import loss_curve
 from homefold.runtime.device import one_thread
 from homefold.runtime.provenance import hardware, versions
@@ -121,9 +122,9 @@ def candidates(device: torch.device) -> list[tuple[str, str]]:
     return [("batched", "highest")]
 
 
-def settings_for(engine: str, precision: str, starts: int, steps: int) -> ProjectionConfig:
+def settings_for(engine: str, precision: str, starts: int, steps: int) -> SearchConfig:
     first = {"encoder_start": True} if starts == 1 else {"encoder_start": False, "random_starts": starts}
-    return ProjectionConfig(steps=steps, engine=engine, precision=precision, **first)  # type: ignore[arg-type]
+    return SearchConfig(steps=steps, engine=engine, precision=precision, **first)  # type: ignore[arg-type]
 
 
 def engine_table(device: torch.device, quick: bool, rates: dict[str, float]) -> list[Row]:
@@ -176,9 +177,7 @@ def print_row(row: Row) -> None:
 def authors_scheme(device: torch.device, steps: int) -> float:
     """Milliseconds for one sample: one start, autograd, the whole history kept, as the released scripts do it."""
     manifold = manifold_on(device)
-    config = ProjectionConfig(
-        encoder_start=False, random_starts=1, step="normalised", rate=0.01, steps=steps, stop="elbow"
-    )
+    config = SearchConfig(encoder_start=False, random_starts=1, step="normalised", rate=0.01, steps=steps, stop="elbow")
     target, start = torch.randn(D, device=device), torch.randn(K, device=device)
     began = time.perf_counter()
     with one_thread(device):
@@ -210,7 +209,7 @@ def on_top_of_resnet(device: torch.device, quick: bool) -> Iterator[dict[str, An
     manifold, classifier = manifold_on(device), nn.Linear(D, 7).to(device)
     images = torch.rand(batch, 3, side, side, device=device).to(memory_format=torch.channels_last)
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-    config, shown = ProjectionConfig(), made_up_dataset(21, side)
+    config, shown = SearchConfig(), made_up_dataset(21, side)
     rows, style = np.arange(len(shown)), named_blocks(preset_config("default").style, net.backbone, (side, side))
     styled = styled_net(net, fit_style(style, net, shown.images, rows, device=device))
 

@@ -29,10 +29,11 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
 from homefold.classifier import ClassifierConfig, fit_classifier
+from homefold.config.search import SearchConfig
 from homefold.features import loss as loss_module
 from homefold.features.loss import pairwise_metric_loss, pairwise_metric_loss_share
 from homefold.manifold import ManifoldConfig, fit_manifold
-from homefold.projection import ProjectionConfig, project
+from homefold.projection import project
 from homefold.runtime.device import one_thread, resolve_device
 from homefold.runtime.processes import add_up, current_processes, joined_processes
 from homefold.stages.feature_model import to_sphere
@@ -116,7 +117,7 @@ class Cases:
         z, y = self.features(n, dim, classes)
         some = z[:1000]
         manifold = self.vae(some, self.epochs)
-        search = ProjectionConfig()
+        search = SearchConfig()
         return [
             {"value": value, "what": f"VAE, {self.epochs} epochs"}
             | cost(lambda: self.vae(z, self.epochs), self.device, count=lambda: self.vae(z, 1)),
@@ -134,7 +135,7 @@ class Cases:
         """The projection of n features from so many random starts."""
         z, _ = self.features(n)
         manifold = self.vae(z, self.epochs)
-        search = replace(ProjectionConfig(), encoder_start=False, random_starts=value)
+        search = replace(SearchConfig(), encoder_start=False, random_starts=value)
         found = cost(
             lambda: project(manifold, z, search, seed=0),
             self.device,

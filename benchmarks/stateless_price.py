@@ -21,10 +21,10 @@ import numpy as np
 import torch
 
 from homefold.classifier import ClassifierConfig
+from homefold.config.search import SearchConfig
 from homefold.features import FeatureNet, build_backbone, extract_features
 from homefold.features.extraction import image_tile
 from homefold.manifold import ManifoldConfig
-from homefold.projection import ProjectionConfig
 from homefold.runtime.provenance import hardware, versions
 from homefold.stages.feature_model import FeatureModel, fit_feature_model
 
@@ -45,7 +45,7 @@ def home(feature_dim: int, device: torch.device) -> FeatureModel:
         class_names=tuple("abcdefg"),
         manifold_config=ManifoldConfig(epochs=60),
         classifier_config=ClassifierConfig(epochs=5),
-        projection=ProjectionConfig(),
+        search=SearchConfig(),
         normalise=True,
         seed=0,
         device=device,

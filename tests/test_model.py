@@ -17,7 +17,7 @@ import pytest
 import torch
 from PIL import Image
 
-from homefold import Homefold, preset_config, projection_preset
+from homefold import Homefold, preset_config, search_preset
 from homefold.errors import ConfigError, DataError, ModelFileError
 from homefold.features import backbones
 
@@ -85,18 +85,18 @@ def test_the_same_image_gets_the_same_bytes_alone_in_a_batch_and_in_another_orde
 
 def test_a_model_that_gets_ready_meanwhile_gives_the_same_bytes(saved, street):
     model, expected = (Homefold.load(saved, device="cpu") for _ in range(2))
-    other = replace(model.config.projection, steps=7, random_starts=1)
-    for projection in (None, other):
-        model.feature_model.get_ready(projection)
-        found = model.predict(street.images[:20], projection=projection)
-        known = expected.predict(street.images[:20], projection=projection)
+    other = replace(model.config.search, steps=7, random_starts=1)
+    for search in (None, other):
+        model.feature_model.get_ready(search)
+        found = model.predict(street.images[:20], search=search)
+        known = expected.predict(street.images[:20], search=search)
         for name in ("probabilities", "similarity_before", "similarity_after", "iterations", "start", "off_manifold"):
             assert getattr(found, name).tobytes() == getattr(known, name).tobytes()
 
 
 def test_what_goes_wrong_while_a_model_gets_ready_is_told_by_the_first_projection(saved, street):
     model = Homefold.load(saved, device="cpu")
-    model.feature_model.get_ready(replace(model.config.projection, engine="fused"))
+    model.feature_model.get_ready(replace(model.config.search, engine="fused"))
     model.predict(street.images[:2], projected=False)
     with pytest.raises(ConfigError, match="the fused engine cannot run: it needs a CUDA device"):
         model.predict(street.images[:2])
@@ -142,10 +142,10 @@ def test_projected_features_are_the_decoders(fitted, street):
 
 
 def test_another_search_at_inference_needs_no_training(fitted, street):
-    restarts = replace(projection_preset("restarts"), steps=20)
-    predictions = fitted.predict(street.images[:6], projection=restarts)
+    restarts = replace(search_preset("restarts"), steps=20)
+    predictions = fitted.predict(street.images[:6], search=restarts)
     assert set(predictions.start_names) == {f"random {i}" for i in range(1, 9)}
-    assert fitted.config.projection.encoder_start
+    assert fitted.config.search.encoder_start
 
 
 @pytest.mark.slow
@@ -502,7 +502,7 @@ def test_another_manifold_goes_on_from_the_trained_features(few_digits, quick_co
 
 def test_presets_and_their_settings():
     assert preset_config("paper").features.epochs == 200
-    assert preset_config("paper").projection.steps == 20_000
+    assert preset_config("paper").search.steps == 20_000
     assert preset_config("small", features__augmentation__noise_sigma=0.1).features.augmentation.noise_sigma == 0.1
     with pytest.raises(ConfigError, match=r"there is no setting 'features\.epoch'"):
         preset_config("small", features__epoch=3)

@@ -17,8 +17,8 @@ SOURCES = ROOT / "src" / "homefold"
 
 PUBLIC = {
     "homefold": """
-        Homefold HomefoldConfig HomefoldError ManifoldProjector Prediction Predictions ProjectionConfig __version__
-        list_presets load_plugin pairwise_metric_loss preset_config projection_preset""",
+        Homefold HomefoldConfig HomefoldError LookConfig ManifoldProjector Prediction Predictions SearchConfig
+        __version__ list_presets load_plugin look_preset pairwise_metric_loss preset_config search_preset""",
     "homefold.data": """
         BadImageError DatasetEntry DomainDataset IMAGE_EXTENSIONS ImageCache ImageIndex LoadRequest VerificationReport
         cache_directory dataset_entry dataset_from_arrays decode_image download_dataset find_images holdout_split
@@ -37,7 +37,7 @@ PUBLIC = {
         code_key deep_all_config find_method list_methods method_named register_method register_test_time_method
         reverse_gradient tunable wrapped_by_default""",
     "homefold.projection": """
-        Projection ProjectionConfig chosen_engine cosine_distance elbow_index project projection_preset""",
+        Projection SearchConfig chosen_engine cosine_distance elbow_index project search_preset""",
     "homefold.style": """
         StyleConfig StyleModel collect_styles fit_style map_style named_blocks require_channels restyle style_modules
         styled_net""",

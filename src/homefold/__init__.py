@@ -12,11 +12,18 @@ from typing import TYPE_CHECKING, Any
 from homefold.version import __version__
 
 if TYPE_CHECKING:
-    from homefold.config import HomefoldConfig, list_presets, preset_config
+    from homefold.config import (
+        HomefoldConfig,
+        LookConfig,
+        SearchConfig,
+        list_presets,
+        look_preset,
+        preset_config,
+        search_preset,
+    )
     from homefold.errors import HomefoldError
     from homefold.features.loss import pairwise_metric_loss
     from homefold.model import Homefold
-    from homefold.projection import ProjectionConfig, projection_preset
     from homefold.projector import ManifoldProjector
     from homefold.runtime.plugins import load_plugin
     from homefold.stages.predictions import Prediction, Predictions
@@ -25,16 +32,18 @@ __all__ = [
     "Homefold",
     "HomefoldConfig",
     "HomefoldError",
+    "LookConfig",
     "ManifoldProjector",
     "Prediction",
     "Predictions",
-    "ProjectionConfig",
+    "SearchConfig",
     "__version__",
     "list_presets",
     "load_plugin",
+    "look_preset",
     "pairwise_metric_loss",
     "preset_config",
-    "projection_preset",
+    "search_preset",
 ]
 
 # Importing torch takes seconds, which nobody should wait for who only asks the command for help.
@@ -42,15 +51,17 @@ _HOME = {
     "Homefold": "homefold.model",
     "HomefoldConfig": "homefold.config",
     "HomefoldError": "homefold.errors",
+    "LookConfig": "homefold.config",
     "ManifoldProjector": "homefold.projector",
     "Prediction": "homefold.stages.predictions",
     "Predictions": "homefold.stages.predictions",
-    "ProjectionConfig": "homefold.projection",
+    "SearchConfig": "homefold.config",
     "list_presets": "homefold.config",
     "load_plugin": "homefold.runtime.plugins",
+    "look_preset": "homefold.config",
     "pairwise_metric_loss": "homefold.features.loss",
     "preset_config": "homefold.config",
-    "projection_preset": "homefold.projection",
+    "search_preset": "homefold.config",
 }
 
 

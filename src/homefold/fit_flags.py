@@ -6,7 +6,7 @@ import re
 
 __all__ = ["as_settings", "setting_of"]
 
-_PARTS = ("preprocessing", "features", "manifold", "classifier", "projection", "style")
+_PARTS = ("preprocessing", "features", "manifold", "classifier", "look", "search", "style")
 _SHORT = {
     "epochs": "features.epochs",
     "batch-size": "features.batch_size",

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from homefold.config import HomefoldConfig, config_to_dict, preset_config
+from homefold.config import HomefoldConfig, LookConfig, SearchConfig, config_to_dict, preset_config
 from homefold.data.arrays import dataset_from_arrays, images_from_array
 from homefold.data.dataset import DatasetKeys, DomainDataset
 from homefold.data.decoding.image import resize_images
@@ -24,7 +24,7 @@ from homefold.errors import ConfigError, DataError, ModelFileError, shown
 from homefold.features import FeatureNet
 from homefold.features.style_variation import require_style_layers
 from homefold.manifold import build_manifold
-from homefold.projection import Projection, ProjectionConfig
+from homefold.projection import Projection
 from homefold.runtime.device import deterministic_algorithms, resolve_device
 from homefold.runtime.module_state import rebuilt
 from homefold.runtime.processes import current_processes
@@ -244,19 +244,17 @@ class Homefold:
         parts = [self.trained.encoder.of(images)[0] for images, _ in self._image_chunks(data)]
         return torch.cat(parts).cpu().numpy()
 
-    def searched_features(
-        self, data: ImageData, *, projection: ProjectionConfig | None = None, styled: bool = True
-    ) -> np.ndarray:
+    def searched_features(self, data: ImageData, *, look: LookConfig | None = None, styled: bool = True) -> np.ndarray:
         """What `feature_model` takes: raw features `(n, d)`, the mean of all views.
 
         With the default settings they are `features`.
 
         Args:
             data: images, as `predict` takes them.
-            projection: other settings of the views than the model's own.
+            look: other settings of it than the model's own.
             styled: after styles were brought to the sources', where the model does so; False leaves them as they are.
         """
-        parts = [self.trained.encode(images, projection, styled=styled)[0] for images, _ in self._image_chunks(data)]
+        parts = [self.trained.encode(images, look, styled=styled)[0] for images, _ in self._image_chunks(data)]
         return torch.cat(parts).cpu().numpy()
 
     def predict(
@@ -264,7 +262,8 @@ class Homefold:
         data: ImageData,
         *,
         projected: bool = True,
-        projection: ProjectionConfig | None = None,
+        look: LookConfig | None = None,
+        search: SearchConfig | None = None,
         skip_bad: bool = False,
     ) -> Predictions:
         """Answers for images of any domain; those from files carry their paths.
@@ -272,13 +271,14 @@ class Homefold:
         Args:
             data: a `DomainDataset`, an array of images, the path of an image or folder, or a list of paths.
             projected: bring each feature to the source manifold first; False is the control.
-            projection: other settings of the search and of the views than the model's own.
+            look: other settings of how images are seen than the model's own.
+            search: other settings of the search than the model's own.
             skip_bad: leave out files that cannot be read instead of stopping; `paths` tells which remain.
         """
         parts: list[Predictions] = []
         for images, paths in self._image_chunks(data, skip_bad=skip_bad):
             with rows_named(paths, first=sum(map(len, parts))):
-                answer = self.trained.answer(images, projected=projected, projection=projection)
+                answer = self.trained.answer(images, projected=projected, look=look, search=search)
             parts.append(replace(answer.predictions, paths=paths))
         return Predictions.concatenate(parts)
 
@@ -286,10 +286,12 @@ class Homefold:
         """Probabilities `(n, classes)`, columns in the order of `class_names`."""
         return self.predict(data, projected=projected).probabilities
 
-    def project(self, data: ImageData, *, projection: ProjectionConfig | None = None) -> Projection:
+    def project(
+        self, data: ImageData, *, look: LookConfig | None = None, search: SearchConfig | None = None
+    ) -> Projection:
         """Where each image's feature comes home to on the source manifold."""
         parts = [
-            self.feature_model.project(self.trained.encode(images, projection)[0], projection)
+            self.feature_model.project(self.trained.encode(images, look)[0], search)
             for images, _ in self._image_chunks(data)
         ]
         return Projection.concatenate(parts).cpu()
@@ -418,7 +420,7 @@ class Homefold:
                 tensors["home"],
                 manifold_config=config.manifold,
                 classifier_config=config.classifier,
-                projection=config.projection,
+                search=config.search,
                 normalise=config.normalise_features,
                 class_names=tuple(description["classes"]),
                 seed=config.seed,

@@ -14,11 +14,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from homefold.classifier import ClassifierConfig
 from homefold.config import config_to_dict
+from homefold.config.search import SearchConfig
 from homefold.data.arrays import without_torch
 from homefold.data.splits import holdout_split
 from homefold.errors import ConfigError, DataError, ModelFileError
 from homefold.manifold import ManifoldConfig
-from homefold.projection import Projection, ProjectionConfig
+from homefold.projection import Projection
 from homefold.runtime.device import resolve_device
 from homefold.runtime.provenance import versions
 from homefold.stages.description import ProjectorConfig, projector_config
@@ -39,13 +40,13 @@ _PARAMETERS = {
     "classifier": "classifier.kind",
     "classifier_epochs": "classifier.epochs",
     "normalise": "normalise_features",
-    "encoder_start": "projection.encoder_start",
-    "random_starts": "projection.random_starts",
-    "nearest_starts": "projection.nearest_starts",
-    "step": "projection.step",
-    "rate": "projection.rate",
-    "steps": "projection.steps",
-    "stop": "projection.stop",
+    "encoder_start": "search.encoder_start",
+    "random_starts": "search.random_starts",
+    "nearest_starts": "search.nearest_starts",
+    "step": "search.step",
+    "rate": "search.rate",
+    "steps": "search.steps",
+    "stop": "search.stop",
     "held_out": "held_out",
     "random_state": "seed",
 }
@@ -72,7 +73,7 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
         classifier: `linear`, or `hidden` for one hidden layer.
         classifier_epochs: passes over the features.
         normalise: scale features to the sphere first: similarity is cosine.
-        encoder_start, random_starts, nearest_starts, step, rate, steps, stop: see `ProjectionConfig`.
+        encoder_start, random_starts, nearest_starts, step, rate, steps, stop: see `SearchConfig`.
         held_out: share of the features set aside for selection and calibration.
         random_state: seed of everything random.
         device: `auto`, `cpu`, `cuda` or `mps`.
@@ -142,11 +143,11 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
     def _config(self) -> ProjectorConfig:
         # Python's own numbers: what is saved as JSON must compute the same.
         given = plain_json(self.get_params())
-        settings: dict[str, Any] = {"manifold": {}, "classifier": {}, "projection": {}}
+        settings: dict[str, Any] = {"manifold": {}, "classifier": {}, "search": {}}
         for name, setting in _PARAMETERS.items():
             part, _, inner = setting.rpartition(".")
             (settings[part] if part else settings)[inner] = given[name]
-        parts = {"manifold": ManifoldConfig, "classifier": ClassifierConfig, "projection": ProjectionConfig}
+        parts = {"manifold": ManifoldConfig, "classifier": ClassifierConfig, "search": SearchConfig}
         return ProjectorConfig(**settings | {part: kind(**settings[part]) for part, kind in parts.items()})
 
     def fit(self, X: Any, y: Any, domains: Any = None) -> ManifoldProjector:
@@ -184,7 +185,7 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
             class_names=tuple(str(name) for name in self.classes_),
             manifold_config=config.manifold,
             classifier_config=config.classifier,
-            projection=config.projection,
+            search=config.search,
             normalise=config.normalise_features,
             seed=config.seed,
             device=resolve_device(self.device),
@@ -254,7 +255,7 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
                 tensors["home"],
                 manifold_config=config.manifold,
                 classifier_config=config.classifier,
-                projection=config.projection,
+                search=config.search,
                 normalise=config.normalise_features,
                 class_names=tuple(str(name) for name in model.classes_),
                 seed=config.seed,

@@ -161,7 +161,7 @@ def test_a_suite_that_does_not_exist_is_a_usage_error(homefold: Homefold, tmp_pa
     ("flag", "setting"),
     [
         ("--features.mix-style-layers", "features.mix_style_layers"),
-        ("--projection.steps=9", "projection.steps"),
+        ("--search.steps=9", "search.steps"),
         ("--learning-rate", "features.learning_rate"),
     ],
 )

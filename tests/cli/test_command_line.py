@@ -148,7 +148,8 @@ def test_every_setting_of_the_configuration_is_a_flag_of_fit(homefold: Homefold)
 
 
 def test_every_setting_of_the_projection_is_a_flag_of_predict_and_evaluate(homefold: Homefold) -> None:
-    settings = list(leaves(HomefoldConfig().projection, "projection."))
+    config = HomefoldConfig()
+    settings = [*leaves(config.look, "look."), *leaves(config.search, "search.")]
     for command in ("predict", "evaluate"):
         words = homefold(command, "--help").out.replace(",", " ").split()
         assert [name for name in settings if name not in words] == []

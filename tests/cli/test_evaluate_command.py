@@ -12,10 +12,10 @@ from homefold.model import Homefold as Model
 
 # A start at a random point and no step: every image is answered for alike, so the projection spoils a whole class.
 BLIND = [
-    "--projection.no-encoder-start",
-    "--projection.random-starts",
+    "--search.no-encoder-start",
+    "--search.random-starts",
     "1",
-    "--projection.steps",
+    "--search.steps",
     "0",
 ]
 

@@ -219,7 +219,7 @@ def test_views_that_a_training_does_not_allow_are_refused_before_an_image_is_rea
     asked = ("--preset", "thorough", "--weights", "none", "--features.augmentation.flip-probability", "0")
     ended = homefold("fit", tmp_path / "photos", "--out", tmp_path / "m", *asked)
     assert ended.code == 1
-    assert "projection.views must be 1 to 6 where nothing is mirrored" in ended.err
+    assert "look.views must be 1 to 6 where nothing is mirrored" in ended.err
     assert "got 8, so set it lower" in ended.err
     assert not (tmp_path / "m").exists()
 

@@ -60,7 +60,7 @@ def test_a_person_reads_it_in_words(homefold: Homefold, shared_model: Path) -> N
     ("changes", "line"),
     [
         ({}, None),
-        ({"projection": {"views": 6, "textures": 4}}, "6 views; 4 fixed filters"),
+        ({"look": {"views": 6, "textures": 4}}, "6 views; 4 fixed filters"),
         (
             {"style": {"blocks": ["block1", "block2"], "manifold": "domains", "weight": 0.5}},
             "styles 0.5 of the way to each source domain after block1 and block2",
@@ -69,7 +69,7 @@ def test_a_person_reads_it_in_words(homefold: Homefold, shared_model: Path) -> N
     ],
 )
 def test_how_target_images_are_seen_is_told_where_it_is_special(changes: dict[str, Any], line: str | None) -> None:
-    config = {"projection": {"views": 1, "textures": 0}, "style": {"blocks": []}}
+    config = {"look": {"views": 1, "textures": 0}, "style": {"blocks": []}}
     told = _look_line({name: {**value, **changes.get(name, {})} for name, value in config.items()})
     assert told.get("Target images", "").startswith(line) if line else told == {}
 

@@ -17,11 +17,11 @@ from scene import Homefold
 
 from homefold.cli import predict
 from homefold.cli.answers import TableWriter
-from homefold.cli.projection_flags import ProjectionFlags, chosen_projection
+from homefold.cli.inference_flags import LookFlags, SearchFlags, chosen_look, chosen_search
+from homefold.config import LookConfig, SearchConfig, look_preset, search_preset
 from homefold.data.decoding import choice as decoder_choice
 from homefold.errors import ConfigError
 from homefold.model import Homefold as Model
-from homefold.projection import ProjectionConfig, projection_preset
 from homefold.stages.predictions import Prediction
 
 KEYS = {
@@ -308,7 +308,7 @@ def test_out_must_be_a_plain_file(homefold: Homefold, shared_model: Path, shared
 def test_it_says_which_engine_ran(homefold: Homefold, shared_model: Path, shared_photos: Path) -> None:
     words = ("predict", shared_model, shared_photos, "--json", "--device", "cpu")
     assert "Projected by the batched engine on cpu." in homefold(*words).err
-    assert "Projected by the reference engine" in homefold(*words, "--projection.engine", "reference").err
+    assert "Projected by the reference engine" in homefold(*words, "--search.engine", "reference").err
     assert "engine" not in homefold(*words, "--no-projection").err
 
 
@@ -391,37 +391,48 @@ def test_projection_flags_change_the_models_own_settings(
         return found
 
     assert line()["iterations"] == 50
-    assert line("--projection.steps", "9")["iterations"] == 9
-    assert line("--projection.steps=8")["iterations"] == 8
+    assert line("--search.steps", "9")["iterations"] == 9
+    assert line("--search.steps=8")["iterations"] == 8
     assert str(line("--projection-preset", "restarts")["start"]).startswith("random")
-    assert line("--projection-preset", "restarts", "--projection.steps", "4")["iterations"] == 4
-    both = line("--projection.no-encoder-start", "--projection.random-starts", "1")
+    assert line("--projection-preset", "restarts", "--search.steps", "4")["iterations"] == 4
+    both = line("--search.no-encoder-start", "--search.random-starts", "1")
     assert (str(both["start"]).split()[0], both["iterations"]) == ("random", 50)
 
 
 def test_a_projection_that_cannot_work_is_a_sentence(
     homefold: Homefold, shared_model: Path, shared_photos: Path
 ) -> None:
-    ended = homefold("predict", shared_model, shared_photos, "--projection.no-encoder-start")
+    ended = homefold("predict", shared_model, shared_photos, "--search.no-encoder-start")
     assert (ended.code, ended.out) == (1, "")
     assert "start" in ended.error
 
 
 def test_only_flags_that_were_given_replace_settings() -> None:
-    own = ProjectionConfig(encoder_start=False, random_starts=3, rate=0.2, steps=77)
-    arguments = ["m", "--projection.steps", "5", "--projection_preset", "x"]
-    assert chosen_projection(own, None, ProjectionFlags(steps=5), arguments).steps == 5
-    assert chosen_projection(own, None, ProjectionFlags(steps=5), arguments).rate == 0.2
-    assert chosen_projection(own, None, ProjectionFlags(), []) == own
-    assert chosen_projection(own, "authors", ProjectionFlags(), []) == projection_preset("authors")
-    underscored = ["--projection.random_starts=0", "--projection.no-encoder-start"]
+    own = SearchConfig(encoder_start=False, random_starts=3, rate=0.2, steps=77)
+    arguments = ["m", "--search.steps", "5", "--projection_preset", "x"]
+    assert chosen_search(own, None, SearchFlags(steps=5), arguments).steps == 5
+    assert chosen_search(own, None, SearchFlags(steps=5), arguments).rate == 0.2
+    assert chosen_search(own, None, SearchFlags(), []) == own
+    assert chosen_search(own, "authors", SearchFlags(), []) == search_preset("authors")
+    underscored = ["--search.random_starts=0", "--search.no-encoder-start"]
     with pytest.raises(ConfigError):
-        chosen_projection(own, None, ProjectionFlags(random_starts=0, encoder_start=False), underscored)
+        chosen_search(own, None, SearchFlags(random_starts=0, encoder_start=False), underscored)
 
 
 @pytest.mark.parametrize("preset", ["default", "paper", "authors", "restarts"])
 def test_every_projection_preset_of_the_command_exists(preset: str) -> None:
-    assert chosen_projection(ProjectionConfig(steps=1), preset, ProjectionFlags(), []) == projection_preset(preset)
+    assert chosen_search(SearchConfig(steps=1), preset, SearchFlags(), []) == search_preset(preset)
+    assert chosen_look(LookConfig(views=4), preset, LookFlags(), []) == look_preset(preset)
+
+
+def test_flags_of_earlier_names_work_and_are_told_once(
+    homefold: Homefold, shared_model: Path, shared_photos: Path
+) -> None:
+    image = shared_photos / "night" / "across" / "00.png"
+    ended = homefold("predict", shared_model, image, "--json", "--projection.steps", "9", "--projection.no-styles")
+    assert ended.json_lines[0]["iterations"] == 9
+    assert ended.err.count("--projection.steps is --search.steps now") == 1
+    assert "--projection.no-styles is --look.no-styles now" in ended.err
 
 
 def test_answers_go_to_standard_output_also_when_a_bar_is_drawn_on_a_terminal(

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
-from homefold.config import HomefoldConfig, list_presets, preset_config, saved_config
+from homefold.config import (
+    HomefoldConfig,
+    LookConfig,
+    SearchConfig,
+    list_presets,
+    preset_config,
+    saved_config,
+    with_settings,
+)
+from homefold.config.migration import RENAMED, current_word
 from homefold.errors import ConfigError, ModelFileError
+from homefold.methods import find_method
 
 SAVED = json.loads((Path(__file__).parents[1] / "store" / "saved" / "settings_0.1.0.json").read_text())
 """Every preset as version 0.1.0 wrote it, with all settings that were removed since."""
@@ -91,3 +101,47 @@ def test_a_part_read_on_its_own_is_known_by_its_name():
     assert saved_config(Search, {"race": 0, "steps": 3}, "the projector in p", within="projection") == Search(steps=3)
     with pytest.raises(ModelFileError, match=r"the projector in p answers with projection\.race at 4"):
         saved_config(Search, {"race": 4}, "the projector in p", within="projection")
+
+
+def test_a_setting_of_an_earlier_name_in_a_file_is_read_silently(recwarn):
+    values = {"seed": 3, "projection": {"views": 4, "tints": 0, "stop": "elbow", "steps": 60}}
+    found = saved_config(HomefoldConfig, values, "the model in m")
+    assert (found.seed, found.look.views, found.search.stop, found.search.steps) == (3, 4, "elbow", 60)
+    assert not recwarn.list
+    with pytest.raises(ModelFileError, match=r"projection\.tints at 2"):
+        saved_config(HomefoldConfig, {"projection": {"tints": 2}}, "the model in m")
+    with pytest.raises(ConfigError, match="has no setting tinge"):
+        saved_config(HomefoldConfig, {"projection": {"tinge": 2}}, "the model in m")
+
+
+def test_a_setting_of_an_earlier_name_that_a_person_writes_is_renamed_with_a_warning():
+    with pytest.warns(DeprecationWarning, match=r"projection\.steps is called search\.steps now"):
+        assert preset_config("small", projection__steps=7) == preset_config("small", search__steps=7)
+    with pytest.warns(DeprecationWarning, match=r"projection\.views is called look\.views now"):
+        assert with_settings(preset_config("small"), "projection.views=3").look.views == 3
+    with pytest.warns(DeprecationWarning, match="search"):
+        assert find_method("vae:projection.steps=9") == find_method("vae:search.steps=9")
+
+
+def test_every_setting_of_the_projection_has_a_name_now():
+    now = {f"look.{item.name}" for item in fields(LookConfig)} | {
+        f"search.{item.name}" for item in fields(SearchConfig)
+    }
+    assert set(RENAMED.values()) == now
+
+
+@pytest.mark.parametrize(
+    ("word", "now"),
+    [
+        ("--projection.random_starts=2", "--search.random_starts=2"),
+        ("--projection.views", "--look.views"),
+        ("--projection.no-encoder-start", "--search.no-encoder-start"),
+        ("projection.textures=4,style.blocks=[]", "look.textures=4,style.blocks=[]"),
+        ("tent:batch_size=8+vae:seed=1,projection.rate=1", "tent:batch_size=8+vae:seed=1,search.rate=1"),
+        ("photos/projection.steps=9", "photos/projection.steps=9"),
+        ("--projection-preset", "--projection-preset"),
+        ("--projection.race", "--projection.race"),
+    ],
+)
+def test_words_of_a_command_line_are_renamed(word, now):
+    assert current_word(word) == now

@@ -158,7 +158,7 @@ def test_one_training_serves_all_that_can_share_it(tiny, tiny_digits, trainings)
     assert trainings.take() == {"train_features": 2, "fit_manifold": 3, "fit_classifier": 2, "extract_views": 6}
     run_bench(tiny("ablation", methods=methods), dataset=tiny_digits)
     assert trainings.take() == {}, "another suite on the same source shares everything"
-    run_bench(tiny(methods=methods, settings=(*options.settings, "projection.steps=20")), dataset=tiny_digits)
+    run_bench(tiny(methods=methods, settings=(*options.settings, "search.steps=20")), dataset=tiny_digits)
     assert trainings.take() == {}, "an inference setting retrains nothing"
     run_bench(tiny(methods=methods, settings=(*options.settings, "manifold.kl_weight=0.01")), dataset=tiny_digits)
     assert trainings.take() == {"fit_manifold": 2}, "1-NN does not follow it"
@@ -322,8 +322,8 @@ class TestOtherProtocols:
     def test_beta_changes_only_the_search(self, tiny, tiny_digits, trainings):
         records = run_bench(tiny("beta"), dataset=tiny_digits)
         assert [record.facts["beta"] for record in records] == [0.05, 0.01, 0.005, 0.001]
-        assert [record.config["projection"]["rate"] for record in records] == [0.05, 0.01, 0.005, 0.001]
-        assert {record.config["projection"]["stop"] for record in records} == {"elbow"}
+        assert [record.config["search"]["rate"] for record in records] == [0.05, 0.01, 0.005, 0.001]
+        assert {record.config["search"]["stop"] for record in records} == {"elbow"}
         assert all(record.facts["mean_iterations"] > 0 for record in records)
         assert trainings.take()["fit_manifold"] == 1
 
@@ -382,7 +382,7 @@ class TestSelection:
             make_plan(Planner(options, tiny_digits))
 
     def test_a_candidate_that_could_not_answer_is_refused_before_any_work(self, tiny, tiny_digits):
-        wanted = ("projection.views=6", "projection.views=7")
+        wanted = ("look.views=6", "look.views=7")
         options = tiny(methods=("vae",), selection="leave-one-source-out", candidates=wanted)
         with pytest.raises(ConfigError, match=r"views must be 1 to 6 where nothing is mirrored .* got 7"):
             make_plan(Planner(options, tiny_digits))

@@ -15,7 +15,7 @@ from homefold.fit_flags import as_settings
         ("choose a --batch-size that is", "choose a --set features.batch_size that is"),
         ("add --features.cross-entropy-weight 1, or", "add --set features.cross_entropy_weight=1, or"),
         ("its kl_weight (--manifold.kl-weight; it is 2)", "its kl_weight (--set manifold.kl_weight; it is 2)"),
-        ("Choose --projection.engine auto.", "Choose --set projection.engine=auto."),
+        ("Choose --search.engine auto.", "Choose --set search.engine=auto."),
         ("--features.precision float32.", "--set features.precision=float32."),
         ("from pretrained --weights, fewer --jobs", "from pretrained --weights, fewer --jobs"),
         ("--learning-rates and --epochs-of", "--learning-rates and --epochs-of"),

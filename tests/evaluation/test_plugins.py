@@ -162,7 +162,7 @@ def test_plugins_are_several():
 def test_the_packages_own_methods_have_no_key_of_their_code():
     for info in list_methods():
         assert code_key(find_method(info.name)) == ""
-    assert code_key(find_method("t3a+vae:projection.steps=3")) == ""
+    assert code_key(find_method("t3a+vae:search.steps=3")) == ""
 
 
 @pytest.mark.parametrize(

@@ -65,9 +65,9 @@ def test_the_default_is_the_packages_own():
 def test_thorough_trains_as_the_default_does_and_looks_more_often():
     photos, digits = bench_config("thorough", "resnet18"), bench_config("thorough", "digits-bn")
     assert (photos, digits) == (preset_config("thorough"), preset_config("small-thorough"))
-    look = {"projection.views": 1, "style.manifold": "mean"}
+    look = {"look.views": 1, "style.manifold": "mean"}
     assert replace_settings(photos, look) == preset_config("default")
-    assert replace_settings(digits, {"projection.textures": 0}) == preset_config("small")
+    assert replace_settings(digits, {"look.textures": 0}) == preset_config("small")
     assert (len(photos.views()), len(digits.views()), digits.style.manifold) == (8, 5, "domains")
 
 
@@ -93,9 +93,9 @@ def test_quick_is_the_default_cut_short():
 def test_weights_and_the_search_to_the_elbow():
     config = bench_config("default", "resnet18", weights="none", elbow_search=True)
     assert config.features.weights == "none"
-    assert (config.projection.stop, config.projection.starts, config.projection.step) == ("elbow", 1, "normalised")
+    assert (config.search.stop, config.search.starts, config.search.step) == ("elbow", 1, "normalised")
     assert config.style == replace(preset_config("default").style, blocks=())
-    paper = bench_config("paper", "resnet18", elbow_search=True).projection
+    paper = bench_config("paper", "resnet18", elbow_search=True).search
     assert (paper.step, paper.steps) == ("gradient", 20_000)
 
 

@@ -46,7 +46,7 @@ def test_none_is_no_value_where_there_may_be_none():
         taken_back = with_settings(given, f"manifold.learning_rate={none} manifold.epochs={none}")
         assert (taken_back.manifold.learning_rate, taken_back.manifold.epochs) == (None, None)
     with pytest.raises(ConfigError, match="rate must be a finite number; got 'none'"):
-        with_settings(CONFIG, "projection.rate=none")
+        with_settings(CONFIG, "search.rate=none")
     assert with_settings(CONFIG, "features.weights=none").features.weights == "none"
 
 

@@ -16,7 +16,7 @@ TINY = (
     "manifold.latent_dim=4",
     "manifold.batch_size=32",
     "classifier.epochs=3",
-    "projection.steps=12",
+    "search.steps=12",
 )
 
 

@@ -120,7 +120,7 @@ def test_a_frozen_model_brings_styles_home_and_answers_the_same_after_loading(fr
     model = Homefold(styled, device="cpu").fit(few_digits, holdout="street")
     street = few_digits.only("street")
     answers = model.predict(street)
-    plain = model.predict(street, projection=replace(styled.projection, styles=False))
+    plain = model.predict(street, look=replace(styled.look, styles=False))
     assert not np.array_equal(answers.probabilities, plain.probabilities)
     model.save(tmp_path / "model")
     loaded = Homefold.load(tmp_path / "model", device="cpu")
@@ -149,10 +149,10 @@ def test_freezing_alone_turns_off_what_a_preset_has_and_leaves_the_rest(preset):
     frozen.require_consistent()
     assert frozen.features.augmentation.does_nothing
     assert frozen.features.mix_style_probability == 0
-    assert frozen.projection.views == min(plain.projection.views, 6)
+    assert frozen.look.views == min(plain.look.views, 6)
     room = {"augmentation": plain.features.augmentation, "mix_style_probability": plain.features.mix_style_probability}
     assert replace(frozen.features, freeze="none", **room) == plain.features
-    assert replace(frozen, features=plain.features, projection=plain.projection) == plain
+    assert replace(frozen, features=plain.features, look=plain.look) == plain
     assert with_settings(plain, "features.freeze=backbone") == frozen
     assert make_room(plain, {"features.freeze": "none"}) == plain
 
@@ -166,7 +166,7 @@ def test_freezing_alone_turns_off_what_a_preset_has_and_leaves_the_rest(preset):
             r"; set features\.augmentation\.crop_min_area=1, features\.augmentation\.grey_probability=0\.$",
         ),
         ({"features.head": "none", "features.feature_dim": 0}, r"features\.head=none has none; set features\.head to"),
-        ({"projection.views": 8}, r"views must be 1 to 6 where nothing is mirrored"),
+        ({"look.views": 8}, r"views must be 1 to 6 where nothing is mirrored"),
     ],
 )
 @pytest.mark.parametrize("first", [True, False])

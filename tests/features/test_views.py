@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from homefold import Homefold, preset_config
+from homefold.config import LookConfig, SearchConfig
 from homefold.config.views import WHOLE, View, fixed_views
 from homefold.data.random_texture import NUMBERS, filter_repeatedly, random_filters
 from homefold.errors import ConfigError
@@ -21,7 +22,7 @@ from homefold.evaluation.options import BenchOptions
 from homefold.features import extract_features
 from homefold.features.extraction import extract_views
 from homefold.features.views import apply_view, mean_of_views
-from homefold.projection import ProjectionConfig, project
+from homefold.projection import project
 from homefold.runtime.seeding import generator
 from homefold.stages.feature_model import to_sphere
 
@@ -104,7 +105,7 @@ def test_projecting_the_mean_ends_where_the_joint_search_over_all_views_ends(fit
     model, views = fitted.feature_model, fixed_views(4, mirror=False)
     raw = [extract_features(fitted.net, street.images[:5], CPU, view=view) for view in views]
     mean = mean_of_views(raw)
-    found = project(model.manifold, to_sphere(mean), ProjectionConfig(steps=300, rate=0.02), seed=0)
+    found = project(model.manifold, to_sphere(mean), SearchConfig(steps=300, rate=0.02), seed=0)
     u = model.manifold.encode(to_sphere(mean)).clone().requires_grad_(True)
     optimizer = torch.optim.Adam([u], lr=0.02)
     for _ in range(300):
@@ -120,12 +121,12 @@ def test_projecting_the_mean_ends_where_the_joint_search_over_all_views_ends(fit
 
 
 def test_predictions_are_of_the_mean_over_the_views_with_and_without_projection(fitted, street):
-    images, several = street.images[:6], replace(fitted.config.projection, views=4)
+    images, several = street.images[:6], replace(fitted.config.look, views=4)
     raw = [extract_features(fitted.net, images, CPU, view=view) for view in fixed_views(4, mirror=False)]
     expected = mean_of_views(raw)
-    assert fitted.searched_features(images, projection=several) == pytest.approx(expected.numpy(), abs=1e-6)
+    assert fitted.searched_features(images, look=several) == pytest.approx(expected.numpy(), abs=1e-6)
     for projected in (True, False):
-        found = fitted.predict(images, projected=projected, projection=several).probabilities
+        found = fitted.predict(images, projected=projected, look=several).probabilities
         by_hand = fitted.feature_model.predict(expected, projected=projected).probabilities
         assert np.array_equal(found, by_hand)
         assert not np.array_equal(found, fitted.predict(images, projected=projected).probabilities)
@@ -139,49 +140,43 @@ def test_one_view_is_the_image_as_it_is(fitted, street):
 
 
 def test_an_answer_depends_on_no_other_image(fitted, street):
-    images, several = street.images[:21], replace(fitted.config.projection, views=3)
-    together = fitted.predict(images, projection=several).probabilities
-    backwards = fitted.predict(images[::-1], projection=several).probabilities
+    images, several = street.images[:21], replace(fitted.config.look, views=3)
+    together = fitted.predict(images, look=several).probabilities
+    backwards = fitted.predict(images[::-1], look=several).probabilities
     assert np.array_equal(backwards[::-1], together)
-    assert np.array_equal(fitted.predict(images[4:5], projection=several).probabilities[0], together[4])
+    assert np.array_equal(fitted.predict(images[4:5], look=several).probabilities[0], together[4])
 
 
 def test_textures_are_averaged_with_the_views_whatever_comes_with_an_image(fitted, street):
-    images, several = street.images[:13], replace(fitted.config.projection, views=2, textures=2)
-    z = torch.from_numpy(fitted.searched_features(images, projection=several))
+    images, several = street.images[:13], replace(fitted.config.look, views=2, textures=2)
+    z = torch.from_numpy(fitted.searched_features(images, look=several))
     views = fitted.config.views(several)
     assert len(views) == 4
     expected = mean_of_views([extract_features(fitted.net, images, CPU, view=view) for view in views])
     assert torch.equal(z, expected)
-    together = fitted.predict(images, projection=several).probabilities
-    assert np.array_equal(fitted.predict(images[4:5], projection=several).probabilities[0], together[4])
-    assert not np.array_equal(fitted.predict(images, projection=replace(several, textures=0)).probabilities, together)
+    together = fitted.predict(images, look=several).probabilities
+    assert np.array_equal(fitted.predict(images[4:5], look=several).probabilities[0], together[4])
+    assert not np.array_equal(fitted.predict(images, look=replace(several, textures=0)).probabilities, together)
 
 
 def test_what_training_did_not_mirror_is_not_mirrored():
-    digits = preset_config("small", projection__views=2)
+    digits = preset_config("small", look__views=2)
     assert [view.part for view in digits.views()] == ["whole", "centre"]
-    photos = preset_config("default", projection__views=2)
+    photos = preset_config("default", look__views=2)
     assert photos.views() == (View(), View(mirrored=True))
-    assert [view.mirrored for view in photos.views(ProjectionConfig(views=3, mirror=False))] == [False] * 3
+    assert [view.mirrored for view in photos.views(LookConfig(views=3, mirror=False))] == [False] * 3
 
 
 def test_too_many_views_get_a_sentence(few_digits, quick_config):
     with pytest.raises(ConfigError, match=r"views must be 1 \(the image alone\) to 12; got 13"):
-        ProjectionConfig(views=13)
+        LookConfig(views=13)
     with pytest.raises(ConfigError, match="got 0"):
-        ProjectionConfig(views=0)
+        LookConfig(views=0)
     with pytest.raises(ConfigError, match=r"textures must be 0 \(none\) to 16; got 17"):
-        ProjectionConfig(textures=17)
-    digits = replace(quick_config, projection=ProjectionConfig(views=7))
+        LookConfig(textures=17)
+    digits = replace(quick_config, look=LookConfig(views=7))
     with pytest.raises(ConfigError, match=r"views must be 1 to 6 where nothing is mirrored .* got 7"):
         Homefold(digits, device="cpu").fit(few_digits)
-
-
-def test_the_scale_of_the_off_manifold_score_is_that_of_the_search_alone(fitted):
-    model = fitted.feature_model
-    own = model.off_manifold_scale(fitted.config.projection)
-    assert model.off_manifold_scale(replace(fitted.config.projection, views=3, textures=2)) == own
 
 
 def test_the_scale_under_other_settings_is_of_rows_of_every_kind(fitted):
@@ -190,29 +185,29 @@ def test_the_scale_under_other_settings_is_of_rows_of_every_kind(fitted):
     # Of four kinds that take turns, one is far from the manifold.
     kinds[1::4] = torch.randn(50, kinds.shape[1], generator=torch.Generator().manual_seed(0))
     model = replace(own, calibration=kinds)
-    near = replace(own, calibration=kinds[::4].contiguous()).off_manifold_scale(own.projection)
-    whole = model.off_manifold_scale(own.projection)
+    near = replace(own, calibration=kinds[::4].contiguous()).off_manifold_scale(own.search)
+    whole = model.off_manifold_scale(own.search)
     assert whole > 3 * near
-    assert model.off_manifold_scale(replace(own.projection, steps=own.projection.steps + 1)) > whole / 2
+    assert model.off_manifold_scale(replace(own.search, steps=own.search.steps + 1)) > whole / 2
 
 
 def test_a_loaded_model_sees_the_same_views(few_digits, quick_config, street, tmp_path):
     config = replace(
         quick_config,
         features=replace(quick_config.features, epochs=2, head="linear"),
-        projection=replace(quick_config.projection, views=3),
+        look=replace(quick_config.look, views=3),
     )
     model = Homefold(config, device="cpu").fit(few_digits, holdout="street")
     model.save(tmp_path / "model")
     loaded = Homefold.load(tmp_path / "model", device="cpu")
     expected = model.predict_proba(street.images[:7])
     assert loaded.predict_proba(street.images[:7]).tobytes() == expected.tobytes()
-    one = model.predict(street.images[:7], projection=replace(config.projection, views=1)).probabilities
+    one = model.predict(street.images[:7], look=replace(config.look, views=1)).probabilities
     assert not np.array_equal(one, expected)
 
 
 def test_the_benchmark_has_views_and_their_control(few_digits, tmp_path):
-    methods = ("without-projection", "without-projection:projection.views=3", "nearest:projection.views=3")
+    methods = ("without-projection", "without-projection:look.views=3", "nearest:look.views=3")
     options = BenchOptions(
         "digits-mini", tmp_path, preset="quick", seeds=1, targets=("street",), device="cpu", methods=methods,
         settings=(
@@ -225,6 +220,6 @@ def test_the_benchmark_has_views_and_their_control(few_digits, tmp_path):
     assert [record.error for record in (plain, control, nearest)] == [""] * 3
     assert nearest.facts["accuracy_before_projection"] == control.accuracy
     assert plain.facts["stages"] == control.facts["stages"]
-    assert control.config["projection"]["views"] == 3
+    assert control.config["look"]["views"] == 3
     one, three = (read_artifact(artifact_path(tmp_path, record.run))["probabilities"] for record in (plain, control))
     assert not np.array_equal(one, three)

@@ -22,7 +22,7 @@ from report.made_up_runs import pacs_records, write_runs
 TINY = shlex.split(
     "--preset small --device cpu --epochs 2 --batch-size 8 --image-size 16 --features.feature-dim 16 "
     "--manifold.epochs 120 --manifold.learning-rate 0.01 --manifold.kl-weight 0.0001 --manifold.hidden 16 "
-    "--manifold.latent-dim 4 --classifier.epochs 3 --projection.steps 3"
+    "--manifold.latent-dim 4 --classifier.epochs 3 --search.steps 3"
 )
 
 

@@ -292,7 +292,7 @@ def _below(*start: str | int, keys: str = "") -> list[Way]:
 
 SETTINGS = setting_kinds(HomefoldConfig)
 _CONFIG = [("settings", *way) for way in leaves(config_to_dict(HomefoldConfig()))]
-_OF_FEATURES = ("manifold", "classifier", "projection")
+_OF_FEATURES = ("manifold", "classifier", "search")
 DESCRIPTIONS: dict[str, list[Way]] = {
     "model": [
         ("kind",), ("classes", 0), ("source_domains", 0), *_below("classes"), *_below("source_domains"),
@@ -301,7 +301,7 @@ DESCRIPTIONS: dict[str, list[Way]] = {
         *_below("measured", "features", keys="selected_epoch"), *_below("measured", "style"),
         *_below("measured", "manifold", keys="reconstruction_cosine components"),
         *_below("measured", "classifier", keys="held_out_accuracy"),
-        *_below("settings", keys="features manifold projection style preprocessing"), *_CONFIG,
+        *_below("settings", keys="features manifold look search style preprocessing"), *_CONFIG,
     ],
     "projector": [
         ("kind",), ("classes",), ("classes", 0), ("feature_dim",), *_below("settings", keys=" ".join(_OF_FEATURES)),

@@ -73,10 +73,10 @@ def _with_leaf(values: dict[str, Any], way: Way, odd: Any) -> dict[str, Any]:
 
 def _leaves() -> list[Case]:
     """Each value of a record replaced by odd ones, and each left out."""
-    whole = record(config={"projection": {"views": 1}}, facts={"stages": {"a": {"seconds": 1.0}}}, changes="")
+    whole = record(config={"look": {"views": 1}}, facts={"stages": {"a": {"seconds": 1.0}}}, changes="")
     parts: list[Way] = [
         ("config",),
-        ("config", "projection"),
+        ("config", "look"),
         ("versions",),
         ("seconds",),
         ("facts",),

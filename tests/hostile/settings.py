@@ -19,9 +19,9 @@ import numpy as np
 
 from homefold import ManifoldProjector, preset_config
 from homefold.config import HomefoldConfig, config_from_dict, config_to_dict
+from homefold.config.search import SearchConfig
 from homefold.methods import find_method, list_methods, wrapped_by_default
 from homefold.methods.settings import method_settings
-from homefold.projection import ProjectionConfig
 from hostile.campaign import ANSWER, ANY, EITHER, NO, REFUSAL, USAGE, Call, Case, Command, Scene
 from hostile.damage import ODD_VALUES, put, some
 
@@ -127,15 +127,15 @@ def _methods() -> list[Case]:
 def _projection_flags() -> list[Case]:
     """The search of a finished model, changed on the command line; what is accepted answers."""
     found = []
-    for i, (name, hint) in enumerate(setting_kinds(ProjectionConfig).items()):
+    for i, (name, hint) in enumerate(setting_kinds(SearchConfig).items()):
         road, data = (("predict", "image"), ("evaluate", "photos"))[i % 2]
         for odd in ("nan", "negative") if _is_number(hint) else ("text",):
-            flag = f"--projection.{name.replace('_', '-')}={_typed(ODD_VALUES[odd])}"
+            flag = f"--search.{name.replace('_', '-')}={_typed(ODD_VALUES[odd])}"
 
             def arrange(scene: Scene, road: str = road, data: str = data, flag: str = flag) -> Command:
                 return Command((road, scene.model, getattr(scene, data), "--device", "cpu", flag))
 
-            found.append(_case(f"projection.{name}={odd}", road, arrange, right_answer(hint, odd)))
+            found.append(_case(f"search.{name}={odd}", road, arrange, right_answer(hint, odd)))
     return found
 
 
@@ -209,7 +209,7 @@ WORDS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
     "fit-backbone-space-no-head": ((*_FIT, "--manifold.space", "backbone", "--features.head", "none"), REFUSAL),
     "fit-style-block-unknown": ((*_FIT, "--style.blocks", "nowhere"), REFUSAL),
     "fit-residuals-one-manifold": ((*_FIT, "--projection.answer", "residuals"), REFUSAL),
-    "fit-no-starts": ((*_FIT, "--projection.no-encoder-start"), REFUSAL),
+    "fit-no-starts": ((*_FIT, "--search.no-encoder-start"), REFUSAL),
     "fit-tensorboard-file": ((*_FIT, "--tensorboard", "IMAGE"), REFUSAL),
     "predict-nothing": (("predict",), USE),
     "predict-no-images": (("predict", "MODEL"), NO),

@@ -82,16 +82,16 @@ def test_variants_are_runs_and_trainings_of_their_own(few_digits, tmp_path):
 
 
 def test_dotted_names_change_the_common_settings_for_one_method():
-    changed = find_method("vae:projection.steps=100,manifold.kl_weight=0.01,manifold.hidden=64/32")
+    changed = find_method("vae:search.steps=100,manifold.kl_weight=0.01,manifold.hidden=64/32")
     config = preset_config("small")
     found = changed.configure(config, "default")
-    expected = with_settings(config, "projection.steps=100 manifold.kl_weight=0.01 manifold.hidden=[64,32]")
+    expected = with_settings(config, "search.steps=100 manifold.kl_weight=0.01 manifold.hidden=[64,32]")
     assert found == find_method("vae").configure(expected, "default")
     assert changed.info.title == (
-        "Full method (VAE) (projection.steps=100, manifold.kl_weight=0.01, manifold.hidden=64/32)"
+        "Full method (VAE) (search.steps=100, manifold.kl_weight=0.01, manifold.hidden=64/32)"
     )
     assert changed.settings()["changes"] == [
-        "projection.steps=100", "manifold.kl_weight=0.01", "manifold.hidden=64/32",
+        "search.steps=100", "manifold.kl_weight=0.01", "manifold.hidden=64/32",
     ]  # fmt: skip
     assert find_method("vae:manifold.hidden=[64,32]").configure(config, "default").manifold.hidden == (64, 32)
 
@@ -117,15 +117,15 @@ def test_what_a_test_time_method_wraps_is_trained_under_them(name):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("vae:projection.stepz=3", "there is no setting 'projection.stepz'; there are encoder_start"),
-        ("vae:projection.steps", "'projection.steps' is no setting; write name=value"),
+        ("vae:search.stepz=3", "there is no setting 'search.stepz'; there are encoder_start"),
+        ("vae:search.steps", "'search.steps' is no setting; write name=value"),
         ("vae:seed=3", "seed cannot be set for vae alone; set it for all methods by --first-seed"),
         ("vae:features.backbone=digits", "set it for all methods by --backbone"),
         ("vae:features.held_out=0.2", "features.held_out cannot be set for vae alone; set it for all methods by --set"),
         ("nearest:preprocessing.normalisation=half", "preprocessing.normalisation cannot be set for nearest alone"),
-        ("vae:projection.steps=3,projection.steps=4", "projection.steps is set more than once for vae; give it one"),
+        ("vae:search.steps=3,search.steps=4", "search.steps is set more than once for vae; give it one"),
         ("jigen:weight=0.3,weight=0.4", "weight is set more than once for jigen; give it one value"),
-        ("vae:projection.steps=3,weight=1", "vae has no settings of its own"),
+        ("vae:search.steps=3,weight=1", "vae has no settings of its own"),
         ("t3a+tent:features.epochs=3", "tent:features.epochs=3 is a test-time method itself"),
     ],
 )
@@ -145,7 +145,7 @@ def planned(names, few_digits, out, settings=()):
 
 
 def test_stages_that_do_not_depend_on_the_change_are_shared(few_digits, tmp_path):
-    names = ("vae", "vae:projection.steps=7", "vae:manifold.kl_weight=0.1", "vae:features.epochs=1")
+    names = ("vae", "vae:search.steps=7", "vae:manifold.kl_weight=0.1", "vae:features.epochs=1")
     found = planned(names, few_digits, tmp_path)
     assert len({run.id for run, _ in found.values()}) == 4
     plain, search, manifold, features = ({stage.kind: stage for stage in found[name][1]} for name in names)
@@ -168,10 +168,10 @@ def test_it_runs_as_under_set(name, few_digits, tmp_path):
 
 def test_a_bad_value_for_one_method_stops_the_plan(few_digits, tmp_path):
     with pytest.raises(ConfigError, match="steps must not be negative; got -1"):
-        planned(("deep-all", "vae:projection.steps=-1"), few_digits, tmp_path)
+        planned(("deep-all", "vae:search.steps=-1"), few_digits, tmp_path)
 
 
 def test_what_a_suite_varies_is_varied_under_the_change():
-    varied = find_method("vae:projection.steps=9").varied(stop_offset=3)
-    assert varied.settings() == {**find_method("vae").settings(), "stop_offset": 3, "changes": ["projection.steps=9"]}
-    assert varied.configure(preset_config("small"), "default").projection.steps == 9
+    varied = find_method("vae:search.steps=9").varied(stop_offset=3)
+    assert varied.settings() == {**find_method("vae").settings(), "stop_offset": 3, "changes": ["search.steps=9"]}
+    assert varied.configure(preset_config("small"), "default").search.steps == 9

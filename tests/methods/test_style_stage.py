@@ -41,7 +41,7 @@ def test_a_benchmark_shares_stage_1_with_and_without_styles(task_for, few_digits
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "setting",
-    ["projection.views=4", "projection.textures=2", "style.blocks=block1,style.manifold=mean"],
+    ["look.views=4", "look.textures=2", "style.blocks=block1,style.manifold=mean"],
 )
 def test_controls_see_a_target_as_they_are_told_to(setting, task_for, few_digits):
     images = ImageSet(few_digits.images[:40], "some")
@@ -68,8 +68,8 @@ def test_features_that_are_kept_are_those_of_the_views_asked_for(task_for, few_d
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("tent:batch_size=8+deep-all:projection.views=2", "tent.* would ignore projection.views=2; give that"),
-        ("tent:batch_size=8+deep-all:projection.textures=2", "tent.* would ignore projection.textures=2; give that"),
+        ("tent:batch_size=8+deep-all:look.views=2", "tent.* would ignore look.views=2; give that"),
+        ("tent:batch_size=8+deep-all:look.textures=2", "tent.* would ignore look.textures=2; give that"),
         ("memo+deep-all:style.blocks=block1", "would ignore style.blocks=block1"),
         ("jigen:style.blocks=block1", "jigen looks at target images as they are and would ignore style.blocks=block1"),
         ("vae:style.blocks=layer1", "blocks of style names layer1"),
@@ -111,9 +111,9 @@ def _configured(name: str, preset: str = "small"):
         ("gan", ("block1", "block2")),
         ("nearest", ("block1", "block2")),
         ("without-features", ("block1", "block2")),
-        ("vae:projection.steps=3", ("block1", "block2")),
+        ("vae:search.steps=3", ("block1", "block2")),
         ("vae:style.blocks=[]", ()),
-        ("vae:projection.styles=false", ()),
+        ("vae:look.styles=false", ()),
         ("without-projection", ()),
         ("without-projection:style.blocks=early", ("block1", "block2")),
         ("deep-all", ()),

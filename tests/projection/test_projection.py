@@ -9,9 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from homefold.config.search import SearchConfig, search_preset
 from homefold.errors import ConfigError, ManifoldCollapsedError
 from homefold.manifold import ManifoldConfig, build_manifold, fit_manifold
-from homefold.projection import ProjectionConfig, chosen_engine, project, projection_preset
+from homefold.projection import chosen_engine, project
 from homefold.projection.engines import ENGINES
 from homefold.projection.engines.batched import batched
 from homefold.projection.engines.reference import loss_curve, reference
@@ -35,7 +36,7 @@ def manifold(features):
 
 
 EVERY = [
-    ProjectionConfig(encoder_start=e, random_starts=r, nearest_starts=n, step=step, rate=rate, steps=25, stop=stop)
+    SearchConfig(encoder_start=e, random_starts=r, nearest_starts=n, step=step, rate=rate, steps=25, stop=stop)
     for (e, r, n), step, rate, stop in [
         ((True, 0, 0), "adam", 0.05, "fixed"),
         ((False, 3, 0), "gradient", 0.1, "elbow"),
@@ -69,7 +70,7 @@ def test_engines_agree_in_double_precision_on_random_decoders(d, k, n, s, step, 
     torch.manual_seed(seed)
     decode = torch.nn.Sequential(torch.nn.Linear(k, 7), torch.nn.Tanh(), torch.nn.Linear(7, d)).double()
     targets, starts = torch.randn(n, d).double(), torch.randn(n, s, k).double()
-    config = ProjectionConfig(step=step, stop=stop, steps=12, rate=0.05)
+    config = SearchConfig(step=step, stop=stop, steps=12, rate=0.05)
     expected, found = reference(decode, targets, starts, config), batched(decode, targets, starts, config)
     torch.testing.assert_close(found.latents, expected.latents)
     torch.testing.assert_close(found.before, expected.before)
@@ -87,7 +88,7 @@ def test_the_gradient_of_the_search_is_that_of_finite_differences(manifold, feat
 
 def test_algorithm_1_step_by_step(manifold, features):
     """U[i] is the latent after the step, L[i] the loss before it, u* = U[argmax of the second difference]."""
-    config = replace(projection_preset("paper"), steps=40, rate=0.5)
+    config = replace(search_preset("paper"), steps=40, rate=0.5)
     assert (config.step, config.stop, config.random_starts, config.encoder_start) == ("gradient", "elbow", 1, False)
     target = features[:1]
     u = starting_latents(config, manifold, target, seed=0)[0].clone().requires_grad_()
@@ -109,20 +110,20 @@ def test_algorithm_1_step_by_step(manifold, features):
 def test_projecting_brings_a_disturbed_feature_closer_to_what_it_was(manifold, features):
     torch.manual_seed(1)
     disturbed = features[:100] + 0.8 * torch.randn(100, 24)
-    home = project(manifold, disturbed, ProjectionConfig()).features
+    home = project(manifold, disturbed, SearchConfig()).features
     assert cosine_distance(home, features[:100]).mean() < 0.8 * cosine_distance(disturbed, features[:100]).mean()
 
 
 def test_more_starts_never_end_farther_away(manifold, features):
-    one = project(manifold, features[:40], ProjectionConfig(encoder_start=False, random_starts=1, steps=60))
-    eight = project(manifold, features[:40], ProjectionConfig(encoder_start=False, random_starts=8, steps=60))
+    one = project(manifold, features[:40], SearchConfig(encoder_start=False, random_starts=1, steps=60))
+    eight = project(manifold, features[:40], SearchConfig(encoder_start=False, random_starts=8, steps=60))
     assert (eight.similarity_after >= one.similarity_after - 1e-6).all()
     assert eight.similarity_after.mean() > one.similarity_after.mean()
     assert len(eight.start.unique()) > 1
 
 
 def test_similarities_are_those_of_start_and_end(manifold, features):
-    config = ProjectionConfig(steps=10)
+    config = SearchConfig(steps=10)
     found = project(manifold, features[:5], config)
     start = manifold.decode(manifold.encode(features[:5]))
     torch.testing.assert_close(found.similarity_before, 1 - cosine_distance(start, features[:5]))
@@ -144,12 +145,12 @@ def test_an_answer_depends_on_its_sample_and_the_seed_alone(manifold, features, 
 
 
 def test_start_names_say_which_start_won(manifold):
-    config = ProjectionConfig(encoder_start=True, nearest_starts=1, random_starts=2)
+    config = SearchConfig(encoder_start=True, nearest_starts=1, random_starts=2)
     assert start_names(config, manifold) == ("encoder", "nearest 1", "random 1", "random 2")
 
 
 def test_more_nearest_starts_than_known_points(manifold, features):
-    config = ProjectionConfig(nearest_starts=10_000, steps=2)
+    config = SearchConfig(nearest_starts=10_000, steps=2)
     names = start_names(config, manifold)
     assert len(names) == starting_latents(config, manifold, features[:1], seed=0).shape[1] == 1 + 240
 
@@ -162,7 +163,7 @@ def test_a_start_that_ran_off_to_nan_never_wins(manifold, features, monkeypatch)
         return found
 
     monkeypatch.setitem(ENGINES, "batched", replace(ENGINES["batched"], run=broken))
-    found = project(manifold, features[:4], ProjectionConfig(encoder_start=False, random_starts=2, steps=3))
+    found = project(manifold, features[:4], SearchConfig(encoder_start=False, random_starts=2, steps=3))
     assert found.start.tolist() == [1] * 4
     assert torch.isfinite(found.features).all()
 
@@ -170,15 +171,15 @@ def test_a_start_that_ran_off_to_nan_never_wins(manifold, features, monkeypatch)
 def test_without_an_encoder_the_nearest_known_point_stands_in(features):
     config = ManifoldConfig(kind="gan", latent_dim=4, hidden=(16,), epochs=2)
     gan = fit_manifold(config, features[:240], features[240:], seed=0, device="cpu")
-    assert start_names(ProjectionConfig(), gan) == ("nearest 1",)
-    latents = starting_latents(ProjectionConfig(), gan, features[:3], seed=0)
+    assert start_names(SearchConfig(), gan) == ("nearest 1",)
+    latents = starting_latents(SearchConfig(), gan, features[:3], seed=0)
     similarity = torch.nn.functional.normalize(features[:3], dim=1) @ torch.nn.functional.normalize(gan.bank_features).T
     assert torch.equal(latents[:, 0], gan.bank_latents[similarity.argmax(1)])
 
 
 def test_one_nearest_neighbour_answers_with_a_source_feature(features):
     nearest = fit_manifold(ManifoldConfig(kind="nearest"), features[:240], features[240:], seed=0, device="cpu")
-    found = project(nearest, features[240:250], ProjectionConfig())
+    found = project(nearest, features[240:250], SearchConfig())
     similarity = (
         torch.nn.functional.normalize(features[240:250], dim=1) @ torch.nn.functional.normalize(features[:240], dim=1).T
     )
@@ -200,7 +201,7 @@ def test_memory_does_not_grow_with_the_number_of_steps(manifold, features, monke
         return original(self, step, *args)
 
     monkeypatch.setattr(Elbow, "watch", watch)
-    project(manifold, features[:4], replace(projection_preset("paper"), steps=400))
+    project(manifold, features[:4], replace(search_preset("paper"), steps=400))
     assert abs(alive[1] - alive[0]) <= 2
 
 
@@ -209,11 +210,11 @@ def test_a_collapsed_manifold_is_refused(features):
         ManifoldConfig(latent_dim=4, kl_weight=100.0, epochs=20), features[:240], features[240:], seed=0, device="cpu"
     )
     with pytest.raises(ManifoldCollapsedError, match="kl_weight"):
-        project(manifold, features, ProjectionConfig())
+        project(manifold, features, SearchConfig())
 
 
 def test_no_features_give_no_answers(manifold, features):
-    found = project(manifold, features[:0], ProjectionConfig())
+    found = project(manifold, features[:0], SearchConfig())
     assert found.features.shape == (0, 24)
 
 
@@ -234,14 +235,14 @@ def test_no_features_give_no_answers(manifold, features):
 )
 def test_settings_that_cannot_work_get_a_sentence(settings, words):
     with pytest.raises(ConfigError, match=words):
-        ProjectionConfig(**settings)
+        SearchConfig(**settings)
 
 
 def test_presets(manifold):
-    assert projection_preset("default") == ProjectionConfig()
-    assert chosen_engine(ProjectionConfig(), manifold) == "batched"
+    assert search_preset("default") == SearchConfig()
+    assert chosen_engine(SearchConfig(), manifold) == "batched"
     with pytest.raises(ConfigError, match=r"default, paper, authors, restarts"):
-        projection_preset("best")
+        search_preset("best")
 
 
 def test_build_manifold_is_frozen():

@@ -12,8 +12,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from homefold.config.search import SearchConfig
 from homefold.manifold import ManifoldConfig, fit_manifold
-from homefold.projection import ProjectionConfig, project, projector
+from homefold.projection import project, projector
 from homefold.projection.engines import ENGINES
 from homefold.projection.recorded import recorded_rows
 
@@ -141,7 +142,7 @@ def test_only_the_last_used_are_kept():
 @pytest.mark.parametrize("rows", [1, 3, 4])
 def test_a_projection_by_recording_is_the_projection(monkeypatch, rows):
     manifold, recorder = small_manifold(), CountingRecorder()
-    config = ProjectionConfig(steps=5, random_starts=2, tile=4, stop="fixed")
+    config = SearchConfig(steps=5, random_starts=2, tile=4, stop="fixed")
     z = torch.randn(6, rows, 8, generator=torch.Generator().manual_seed(1))
     expected = [project(manifold, one, config) for one in z]
     monkeypatch.setattr(projector, "_recorder", lambda device: recorder)
@@ -157,7 +158,7 @@ def test_a_projection_by_recording_is_the_projection(monkeypatch, rows):
 
 def test_a_manifold_made_for_inference_alone_is_projected_onto_too(monkeypatch):
     manifold = small_manifold()
-    config = ProjectionConfig(steps=5, random_starts=2, tile=4)
+    config = SearchConfig(steps=5, random_starts=2, tile=4)
     z = torch.randn(3, 8, generator=torch.Generator().manual_seed(1))
     expected = project(manifold, z, config)
     with torch.inference_mode():

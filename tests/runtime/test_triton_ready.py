@@ -11,8 +11,8 @@ from contextlib import nullcontext
 import pytest
 import torch
 
+from homefold.config.search import SearchConfig
 from homefold.features import gradient_step
-from homefold.projection import ProjectionConfig
 from homefold.projection.engines import fused
 from homefold.runtime import triton_ready
 from homefold.runtime.triton_ready import why_no_triton
@@ -88,7 +88,7 @@ def test_without_a_compiler_nothing_is_compiled_unless_asked_for(machine):
     why_no_triton.cache_clear()
     assert not gradient_step.worth_compiling("auto", CUDA, 20_000)
     assert gradient_step.worth_compiling("on", CUDA, 1)
-    assert "C compiler" in fused.FUSED.why_not(torch.nn.Linear(2, 2), ProjectionConfig(), CUDA)
+    assert "C compiler" in fused.FUSED.why_not(torch.nn.Linear(2, 2), SearchConfig(), CUDA)
 
 
 def _failing(failure: Exception):
@@ -137,14 +137,14 @@ def test_a_full_device_is_no_fault_of_triton(gpu):
 _WITHOUT_KERNELS = """
 import torch
 from homefold.manifold.base import mlp
-from homefold.projection import ProjectionConfig
+from homefold.config.search import SearchConfig
 from homefold.projection.engines import ENGINES, choose_engine
 from homefold.style.model import kernel_fits
 
 device = torch.device("cuda")
 decode = mlp(32, 128, 128, 256).to(device).requires_grad_(False)
 targets, starts = torch.randn(40, 256, device=device), torch.randn(40, 2, 32, device=device)
-config = ProjectionConfig(steps=10)
+config = SearchConfig(steps=10)
 why = ENGINES["fused"].why_not(decode, config, device)
 assert why.startswith("Triton cannot build a kernel here ("), why
 assert choose_engine(decode, config, device) == "compiled"

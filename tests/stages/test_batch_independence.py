@@ -33,7 +33,7 @@ FEW = {
     "features.average_from": 1.0,
     "manifold.kl_weight": 1e-5,
 }
-ALSO = {"paper": {"features.momentum": 0.9, "normalise_features": True, "manifold.kind": "vae", "projection.steps": 40}}
+ALSO = {"paper": {"features.momentum": 0.9, "normalise_features": True, "manifold.kind": "vae", "search.steps": 40}}
 
 
 def in_parts(predict: Callable[[np.ndarray], Predictions], images: np.ndarray, sizes: list[int]) -> dict[str, bytes]:
@@ -107,9 +107,8 @@ def mirrored(fitted: Homefold, tmp_path_factory) -> Homefold:
 @settings(max_examples=40)
 @given(data=st.data())
 def test_any_settings_answer_alike_in_any_batch(mirrored, street, data):
+    seen = {"views": data.draw(st.integers(1, 12)), "textures": data.draw(st.integers(0, 5))}
     changes = {
-        "views": data.draw(st.integers(1, 12)),
-        "textures": data.draw(st.integers(0, 5)),
         "step": data.draw(st.sampled_from(["gradient", "normalised", "adam"])),
         "stop": data.draw(st.sampled_from(["elbow", "fixed"])),
         "steps": data.draw(st.integers(7, 25)),
@@ -117,14 +116,14 @@ def test_any_settings_answer_alike_in_any_batch(mirrored, street, data):
         "nearest_starts": data.draw(st.integers(0, 2)),
         "tile": data.draw(st.sampled_from([0, 1, 5, 32])),
     }
-    projection = replace(mirrored.config.projection, **changes)
+    look, search = replace(mirrored.config.look, **seen), replace(mirrored.config.search, **changes)
     images = street[: data.draw(st.integers(2, 40))]
     cuts = sorted({0, len(images), *data.draw(st.lists(st.integers(1, len(images) - 1), max_size=3))})
     sizes = np.diff(cuts).tolist()
     order = np.array(data.draw(st.permutations(range(len(images)))))
 
     def predict(part: np.ndarray) -> Predictions:
-        return mirrored.predict(part, projection=projection)
+        return mirrored.predict(part, look=look, search=search)
 
     assert in_parts(predict, images, sizes) == in_parts(predict, images, [len(images)])
     assert predict(images[order]).probabilities.tobytes() == predict(images).probabilities[order].tobytes()

@@ -15,14 +15,13 @@ from torch import nn
 
 from homefold import Homefold, preset_config
 from homefold.cli.evaluate import measure
-from homefold.config import HomefoldConfig
+from homefold.config import HomefoldConfig, look_preset
 from homefold.data import load_digits_mini
 from homefold.errors import ConfigError
 from homefold.features import FeatureNet, extract_features
 from homefold.features.backbones import build_backbone
 from homefold.features.backbones.digits import DigitsNet
 from homefold.features.blocks import early_blocks
-from homefold.projection import projection_preset
 from homefold.runtime.progress import SilentReporter
 from homefold.style import (
     StyleConfig,
@@ -269,7 +268,7 @@ class TestWholeModel:
     def test_an_evaluation_compares_with_the_plain_network(self, fitted):
         model, target = fitted
         some = target.subset(np.arange(0, len(target), 9))
-        found = measure(model, some, model.config.projection, SilentReporter())
+        found = measure(model, some, model.config.look, model.config.search, SilentReporter())
         assert found.accuracy_without_projection == pytest.approx(model.score(some, projected=False))
         assert found.accuracy_with_projection == pytest.approx(model.score(some))
 
@@ -340,10 +339,10 @@ class TestWholeModel:
         model, target = fitted
         images = target.images[:20]
         plain = model.feature_model.predict(torch.from_numpy(model.features(images))).probabilities
-        found = model.predict(images, projection=replace(model.config.projection, styles=False))
+        found = model.predict(images, look=replace(model.config.look, styles=False))
         assert np.array_equal(found.probabilities, plain)
         assert not np.array_equal(model.predict(images).probabilities, plain)
-        assert [projection_preset(name).styles for name in ("default", "paper", "authors")] == [True, False, False]
+        assert [look_preset(name).styles for name in ("default", "paper", "authors")] == [True, False, False]
 
 
 class Coarse(nn.Module):

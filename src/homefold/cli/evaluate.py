@@ -13,14 +13,14 @@ import tyro
 from rich.table import Table
 
 from homefold.cli.domains import domain_names, require_domains
+from homefold.cli.inference_flags import LookFlags, ProjectionPreset, SearchFlags, chosen_look, chosen_search
 from homefold.cli.output import note, print_json, result_console, result_table, show_share
 from homefold.cli.parsing import DebugFlag, DeviceFlag, JsonFlag, Names, PluginFlag, SkipBadFlag, Switch, flatten, parse
-from homefold.cli.projection_flags import ProjectionFlags, ProjectionPreset, chosen_projection
 from homefold.cli.unfinished import tidy_after_fit
+from homefold.config import LookConfig, SearchConfig
 from homefold.data import DomainDataset, load_dataset
 from homefold.errors import DataError
 from homefold.model import Homefold
-from homefold.projection import ProjectionConfig
 from homefold.runtime.progress import ProgressReporter, RichReporter
 from homefold.stages.predictions import rows_named
 
@@ -50,7 +50,9 @@ class EvaluateOptions:
     plugin: PluginFlag = ()
     debug: DebugFlag = False
     projection_preset: ProjectionPreset = None
-    projection: ProjectionFlags = field(default_factory=ProjectionFlags)
+    look: LookFlags = field(default_factory=LookFlags)
+    """How images are seen."""
+    search: SearchFlags = field(default_factory=SearchFlags)
     """How the search runs. What is not given here is the preset's, or else the model's own; the defaults shown are
     those of the preset default."""
 
@@ -94,7 +96,8 @@ def run(arguments: Sequence[str]) -> int:
     options = parse(EvaluateOptions, "evaluate", arguments)
     model = Homefold.load(options.model, device=options.device)
     tidy_after_fit(options.model)
-    projection = chosen_projection(model.config.projection, options.projection_preset, options.projection, arguments)
+    look = chosen_look(model.config.look, options.projection_preset, options.look, arguments)
+    search = chosen_search(model.config.search, options.projection_preset, options.search, arguments)
     known = domain_names(options.data)
     domains = flatten(options.domain) or known
     require_domains(domains, known, options.data)
@@ -102,9 +105,9 @@ def run(arguments: Sequence[str]) -> int:
     results = []
     for domain in domains:
         dataset = _load(model, options, domain, reporter)
-        results.append(measure(model, dataset, projection, reporter))
+        results.append(measure(model, dataset, look, search, reporter))
     if options.json:
-        _print_json(options, projection, results)
+        _print_json(options, look, search, results)
     else:
         _print_tables(options, results)
     return 0
@@ -141,14 +144,15 @@ def _require_known_classes(model: Homefold, dataset: DomainDataset, domain: str)
 
 
 def measure(
-    model: Homefold, dataset: DomainDataset, projection: ProjectionConfig, reporter: ProgressReporter
+    model: Homefold, dataset: DomainDataset, look: LookConfig, search: SearchConfig, reporter: ProgressReporter
 ) -> DomainResult:
     """Answer for every image of a dataset of one domain, with and without projection.
 
     Args:
         model: a fitted model.
         dataset: one domain, whose classes the model knows.
-        projection: settings of the search.
+        look: how images are seen.
+        search: settings of it.
         reporter: shows a bar.
     """
     (domain,) = dataset.domain_names
@@ -159,13 +163,13 @@ def measure(
         for start in range(0, len(dataset), _IMAGES_AT_ONCE):
             part = slice(start, start + _IMAGES_AT_ONCE)
             images = np.asarray(dataset.images[part])
-            features = torch.from_numpy(model.searched_features(images, projection=projection))
+            features = torch.from_numpy(model.searched_features(images, look=look))
             plain = features
             if model.config.style.blocks:
-                plain = torch.from_numpy(model.searched_features(images, projection=projection, styled=False))
+                plain = torch.from_numpy(model.searched_features(images, look=look, styled=False))
             with rows_named(dataset.paths[part]):
                 without[part] = model.feature_model.predict(plain, projected=False).indices
-                projected[part] = model.feature_model.predict(features, config=projection).indices
+                projected[part] = model.feature_model.predict(features, config=search).indices
             bar.advance(len(images))
     right_without, right_projected = without == truth, projected == truth
     return DomainResult(
@@ -193,12 +197,14 @@ def _position(name: str, class_names: Sequence[str]) -> int:
     return class_names.index(name) if name in class_names else -1
 
 
-def _print_json(options: EvaluateOptions, projection: ProjectionConfig, results: list[DomainResult]) -> None:
+def _print_json(options: EvaluateOptions, look: LookConfig, search: SearchConfig, results: list[DomainResult]) -> None:
     rows = [asdict(result) for result in results]
     if not options.per_class:
         for row in rows:
             del row["per_class"]
-    print_json({"model": options.model, "data": options.data, "projection": asdict(projection), "domains": rows})
+    print_json(
+        {"model": options.model, "data": options.data, "look": asdict(look), "search": asdict(search), "domains": rows}
+    )
 
 
 def _print_tables(options: EvaluateOptions, results: list[DomainResult]) -> None:

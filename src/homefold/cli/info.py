@@ -119,7 +119,7 @@ def _image_lines(facts: dict[str, Any]) -> dict[str, str]:
         + _epochs(features, reports["features"]["selected_epoch"]),
         "Training": how_it_was_trained(features),
         "Manifold": _manifold_line(config["manifold"], reports["manifold"]),
-        "Projection": _projection_line(config["projection"]),
+        "Projection": _search_line(config["search"]),
         **_look_line(config),
         "Accuracy": f"{show_share(reports['classifier']['held_out_accuracy'])} of the held-out source images, "
         "without projection",
@@ -140,7 +140,7 @@ def _feature_lines(facts: dict[str, Any]) -> dict[str, str]:
         "Classes": _names([str(name) for name in facts["classes"]]),
         "Input": f"features of {facts['feature_dim']} dimensions",
         "Manifold": _manifold_line(config["manifold"], facts["measured"]["manifold"]),
-        "Projection": _projection_line(config["projection"]),
+        "Projection": _search_line(config["search"]),
     }
 
 
@@ -161,7 +161,7 @@ def _look_line(config: dict[str, Any]) -> dict[str, str]:
     return {"Target images": seen} if seen else {}
 
 
-def _projection_line(config: dict[str, Any]) -> str:
+def _search_line(config: dict[str, Any]) -> str:
     kinds = {
         "encoder": int(config["encoder_start"]),
         "random": config["random_starts"],

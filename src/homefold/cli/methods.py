@@ -23,7 +23,7 @@ class MethodsOptions:
 
     A test-time method wraps another, as WRAPPER+METHOD, and a method's own settings follow its name, as do changes of
     the common settings (those of --set) for it alone:
-    homefold bench --methods t3a+vae jigen:weight=0.3,ordered=0.9 vae:projection.steps=100
+    homefold bench --methods t3a+vae jigen:weight=0.3,ordered=0.9 vae:search.steps=100
 
     Example: homefold methods jigen
     """

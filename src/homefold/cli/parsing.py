@@ -13,6 +13,8 @@ from typing import Annotated, TypeVar
 import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
+from homefold.cli.output import note
+from homefold.config.migration import current_word
 from homefold.data.paths import given_path
 from homefold.runtime.plugins import load_plugins
 
@@ -104,6 +106,7 @@ def parse(options: type[T], command: str, arguments: Sequence[str], default: T |
     """
     if not {"-h", "--help"} & set(arguments):
         _refuse_empty(command, arguments)
+    arguments = _with_current_names(arguments)
     missing = tyro.MISSING_NONPROP if default is None else default
     found = tyro.cli(options, prog=f"homefold {command}", args=list(arguments), default=missing, registry=_registry)
     load_plugins(flatten(getattr(found, "plugin", ())))
@@ -124,6 +127,15 @@ def plugins_in(arguments: Sequence[str]) -> tuple[str, ...]:
         if is_named and word:
             found.append(word)
     return tuple(found)
+
+
+def _with_current_names(arguments: Sequence[str]) -> list[str]:
+    """The words with every setting called as it is now; says once which had another name."""
+    current = [current_word(word) for word in arguments]
+    changed = dict.fromkeys(f"{old} is {new} now" for old, new in zip(arguments, current, strict=True) if old != new)
+    if changed:
+        note(f"{'; '.join(changed)}.")
+    return current
 
 
 def _refuse_empty(command: str, arguments: Sequence[str]) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import tyro
 
 from homefold.cli.answers import AnswerWriter, CsvWriter, JsonLinesWriter, TableWriter
+from homefold.cli.inference_flags import LookFlags, ProjectionPreset, SearchFlags, chosen_look, chosen_search
 from homefold.cli.output import note
 from homefold.cli.parsing import (
     DebugFlag,
@@ -26,8 +27,8 @@ from homefold.cli.parsing import (
     Switch,
     parse,
 )
-from homefold.cli.projection_flags import ProjectionFlags, ProjectionPreset, chosen_projection
 from homefold.cli.unfinished import tidy_after_fit
+from homefold.config import LookConfig, SearchConfig
 from homefold.data import BadImageError, find_images
 from homefold.data.archives import FileImage
 from homefold.data.decoding.choice import start_decoders
@@ -35,7 +36,7 @@ from homefold.data.decoding.many import compact, decode_into, one_ahead
 from homefold.data.index import LoadRequest
 from homefold.errors import ConfigError, DataError
 from homefold.model import Homefold
-from homefold.projection import ProjectionConfig, chosen_engine
+from homefold.projection import chosen_engine
 from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter
 from homefold.stages.predictions import Prediction, require_threshold, rows_named
 from homefold.store.files import write_atomically
@@ -78,7 +79,9 @@ class PredictOptions:
     no_projection: Switch = False
     """Classify the features as they are: the control."""
     projection_preset: ProjectionPreset = None
-    projection: ProjectionFlags = field(default_factory=ProjectionFlags)
+    look: LookFlags = field(default_factory=LookFlags)
+    """How images are seen."""
+    search: SearchFlags = field(default_factory=SearchFlags)
     """How the search runs. What is not given here is the preset's, or else the model's own; the defaults shown are
     those of the preset default."""
 
@@ -95,19 +98,20 @@ def run(arguments: Sequence[str]) -> int:
         found = beside.submit(_find_images, options.images)
         model = Homefold.load(options.model, device=options.device)
     tidy_after_fit(options.model)
-    projection = chosen_projection(model.config.projection, options.projection_preset, options.projection, arguments)
+    look = chosen_look(model.config.look, options.projection_preset, options.look, arguments)
+    search = chosen_search(model.config.search, options.projection_preset, options.search, arguments)
     paths = found.result()
     _require_free(options, paths)
     if model.device.type == "cuda" and not options.no_projection:
-        model.feature_model.get_ready(projection)
+        model.feature_model.get_ready(search)
     with _open_output(options.out) as stream:
         writer = _writer(options, stream, paths, model)
         # On a terminal the rows themselves show the progress, and a bar would be drawn over them.
         reporter = SilentReporter() if stream.isatty() else RichReporter()
-        bad = _predict_all(model, paths, options, projection, writer, reporter)
+        bad = _predict_all(model, paths, options, look, search, writer, reporter)
         writer.close()
     if not options.no_projection:
-        engine = chosen_engine(projection, model.feature_model.manifold)
+        engine = chosen_engine(search, model.feature_model.manifold)
         if engine != "none":
             note(f"Projected by the {engine} engine on {model.device}.")
     if bad:
@@ -164,7 +168,8 @@ def _predict_all(
     model: Homefold,
     paths: Sequence[Path],
     options: PredictOptions,
-    projection: ProjectionConfig,
+    look: LookConfig,
+    search: SearchConfig,
     writer: AnswerWriter,
     reporter: ProgressReporter,
 ) -> int:
@@ -175,7 +180,7 @@ def _predict_all(
         # An accelerator computes while the processor decodes the next chunk and writes the answers for the last.
         ahead = _works_ahead(model)
         decoded = one_ahead(lambda chunk: (chunk, *_decode(chunk, model)), chunks, enabled=ahead)
-        answered = one_ahead(lambda chunk: _answer(model, *chunk, options, projection), decoded, enabled=ahead)
+        answered = one_ahead(lambda chunk: _answer(model, *chunk, options, look, search), decoded, enabled=ahead)
         for chunk, (answers, failures) in zip(chunks, answered, strict=True):
             for position, path in enumerate(chunk):
                 if failure := failures.get(position):
@@ -200,7 +205,8 @@ def _answer(
     images: np.ndarray,
     failures: dict[int, BadImageError],
     options: PredictOptions,
-    projection: ProjectionConfig,
+    look: LookConfig,
+    search: SearchConfig,
 ) -> tuple[Iterator[tuple[Prediction, bool]], dict[int, BadImageError]]:
     """For each good image its prediction, and whether it is one to abstain from; and what is wrong with the others."""
     if failures and not options.skip_bad:
@@ -209,7 +215,7 @@ def _answer(
     if not len(good):
         return iter(()), failures
     with rows_named([str(path) for position, path in enumerate(paths) if position not in failures]):
-        predictions = model.predict(good, projected=not options.no_projection, projection=projection)
+        predictions = model.predict(good, projected=not options.no_projection, look=look, search=search)
     abstained = [False] * len(predictions)
     if options.abstain_above is not None:
         abstained = predictions.abstained(options.abstain_above).tolist()

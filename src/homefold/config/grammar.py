@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from homefold.config.migration import current_names
 from homefold.config.plain import config_from_dict, config_to_dict
 from homefold.config.presets import make_room
 from homefold.config.whole import HomefoldConfig
@@ -48,6 +49,7 @@ def change_settings(config: HomefoldConfig, settings: Mapping[str, Any], *, name
         settings: plain values by dotted name.
         names_only: look at the names alone, and leave the values: whether they fit may depend on the other settings.
     """
+    settings = current_names(settings)
     values = config_to_dict(make_room(config, settings))
     for name, value in settings.items():
         *parts, last = name.split(".")

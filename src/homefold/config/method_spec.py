@@ -1,4 +1,4 @@
-"""What stands behind a method's name: `vae:projection.steps=100,weight=0.3`."""
+"""What stands behind a method's name: `vae:search.steps=100,weight=0.3`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _COMMA = re.compile(r",(?![^\[]*\])")  # a comma, but not one inside a list in b
 def split_settings(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What follows a method's name as changes of the common settings and settings of its own.
 
-    >>> split_settings("projection.steps=100,manifold.hidden=[64,64],weight=0.3")
-    (('projection.steps=100', 'manifold.hidden=[64,64]'), ('weight=0.3',))
+    >>> split_settings("search.steps=100,manifold.hidden=[64,64],weight=0.3")
+    (('search.steps=100', 'manifold.hidden=[64,64]'), ('weight=0.3',))
     """
     parts = _COMMA.split(text)
     common = tuple(part for part in parts if _is_common(part))

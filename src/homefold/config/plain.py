@@ -8,7 +8,7 @@ import typing
 from typing import Any, TypeVar
 
 from homefold.config.choices import checked_value, hints_of
-from homefold.config.removed import without_removed_settings
+from homefold.config.migration import current_settings, without_removed_settings
 from homefold.errors import ConfigError, cut, shown
 
 __all__ = ["config_from_dict", "config_to_dict", "saved_config"]
@@ -53,7 +53,12 @@ def saved_config(kind: type[C], values: dict[str, Any], origin: str, *, within: 
         origin: where they were found, as in "the model in photos-model".
         within: the dotted name of the part that this is.
     """
-    return config_from_dict(kind, without_removed_settings(kind, values, origin, within=within), within=within)
+    kept = without_removed_settings(kind, values, origin, within=within)
+    if not within and isinstance(kept, dict) and "projection" not in hints_of(kind):
+        kept = current_settings(kept)
+        if "look" not in hints_of(kind):  # features are not looked at
+            kept.pop("look", None)
+    return config_from_dict(kind, kept, within=within)
 
 
 def _read_value(hint: Any, value: Any, name: str) -> Any:

@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 from homefold.config.augmentation import AugmentationConfig, augmentation_preset
 from homefold.config.backbones import BACKBONES
 from homefold.config.features import FeatureConfig
+from homefold.config.look import look_preset
 from homefold.config.manifold import paper_manifold_config
+from homefold.config.migration import current_names
 from homefold.config.preprocessing import PreprocessingConfig
-from homefold.config.projection import projection_preset
+from homefold.config.search import search_preset
 from homefold.config.style import EARLY, StyleConfig
 from homefold.config.views import MOST_VIEWS
 from homefold.config.whole import HomefoldConfig
@@ -40,7 +42,7 @@ def _default() -> HomefoldConfig:
 def _thorough() -> HomefoldConfig:
     """`default` with what won on left-out source domains of PACS at any price: 8 views, styles of each domain."""
     plain = _default()
-    return replace(plain, projection=replace(plain.projection, views=8), style=replace(plain.style, manifold="domains"))
+    return replace(plain, look=replace(plain.look, views=8), style=replace(plain.style, manifold="domains"))
 
 
 def _small() -> HomefoldConfig:
@@ -63,7 +65,7 @@ def _small() -> HomefoldConfig:
 def _small_thorough() -> HomefoldConfig:
     """`small` with what won on left-out source domains of Digits-DG at any price: four fixed filters more."""
     plain = _small()
-    return replace(plain, projection=replace(plain.projection, textures=4))
+    return replace(plain, look=replace(plain.look, textures=4))
 
 
 def _paper() -> HomefoldConfig:
@@ -81,7 +83,8 @@ def _paper() -> HomefoldConfig:
         ),
         normalise_features=False,
         manifold=paper_manifold_config(),
-        projection=projection_preset("paper"),
+        look=look_preset("paper"),
+        search=search_preset("paper"),
     )
 
 
@@ -133,6 +136,8 @@ def replace_settings(config: C, settings: dict[str, Any]) -> C:
 
     A setting that leaves no room for others turns them off, unless they are named too; see `make_room`.
     """
+    if isinstance(config, HomefoldConfig):
+        settings = current_names(settings)
     config = make_room(config, settings)
     for name, value in settings.items():
         config = _replace_one(config, name.split("."), value, name)
@@ -150,8 +155,8 @@ def make_room(config: C, settings: Mapping[str, Any]) -> C:
     if not isinstance(config, HomefoldConfig) or settings.get("features.freeze") != "backbone":
         return config
     features = replace(config.features, augmentation=augmentation_preset("none"), mix_style_probability=0.0)
-    views = min(config.projection.views, MOST_VIEWS // 2)
-    return replace(config, features=features, projection=replace(config.projection, views=views))
+    views = min(config.look.views, MOST_VIEWS // 2)
+    return replace(config, features=features, look=replace(config.look, views=views))
 
 
 def _replace_one(config: Any, parts: list[str], value: Any, whole: str) -> Any:

@@ -52,6 +52,6 @@ def fixed_views(count: int, *, mirror: bool, textures: int = 0) -> tuple[View, .
     """
     views = [View(part, mirrored) for part in _PARTS for mirrored in ((False, True) if mirror else (False,))]
     if not 1 <= count <= len(views):
-        why = "" if mirror else " where nothing is mirrored (projection.mirror, features.augmentation.flip_probability)"
-        raise ConfigError(f"projection.views must be 1 to {len(views)}{why}; got {count}, so set it lower.")
+        why = "" if mirror else " where nothing is mirrored (look.mirror, features.augmentation.flip_probability)"
+        raise ConfigError(f"look.views must be 1 to {len(views)}{why}; got {count}, so set it lower.")
     return (*views[:count], *(View(texture=number) for number in range(1, textures + 1)))

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from homefold.config.choices import LARGEST_INTEGER, require_types
 from homefold.config.classifier import ClassifierConfig
 from homefold.config.features import FeatureConfig
+from homefold.config.look import LookConfig
 from homefold.config.manifold import ManifoldConfig
 from homefold.config.preprocessing import PreprocessingConfig
-from homefold.config.projection import ProjectionConfig
+from homefold.config.search import SearchConfig
 from homefold.config.style import StyleConfig
 from homefold.config.views import View, fixed_views
 
@@ -32,7 +33,9 @@ class HomefoldConfig:
     """Stage 2: the generative model G of the source features."""
     classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
     """Stage 3: the classifier C."""
-    projection: ProjectionConfig = field(default_factory=ProjectionConfig)
+    look: LookConfig = field(default_factory=LookConfig)
+    """How each image is seen at inference."""
+    search: SearchConfig = field(default_factory=SearchConfig)
     """Stage 4: the search at inference."""
     style: StyleConfig = field(default_factory=StyleConfig)
     """How the style of an unseen image is brought to the source styles inside the network."""
@@ -40,9 +43,9 @@ class HomefoldConfig:
     def __post_init__(self) -> None:
         require_types(self, most=LARGEST_INTEGER)
 
-    def views(self, projection: ProjectionConfig | None = None) -> tuple[View, ...]:
-        """How each image is seen at prediction, by other settings of the projection if they are given."""
-        asked = projection or self.projection
+    def views(self, look: LookConfig | None = None) -> tuple[View, ...]:
+        """How each image is seen at prediction, by other settings of the look if they are given."""
+        asked = look or self.look
         mirror = asked.mirror and self.features.augmentation.flip_probability > 0
         return fixed_views(asked.views, mirror=mirror, textures=asked.textures)
 

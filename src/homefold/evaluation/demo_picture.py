@@ -13,9 +13,10 @@ import torch
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
+from homefold.config import SearchConfig, search_preset
 from homefold.data.dataset import DomainDataset
 from homefold.manifold import Manifold
-from homefold.projection import ProjectionConfig, elbow_index, projection_preset
+from homefold.projection import elbow_index
 from homefold.projection.engines.reference import loss_curve
 from homefold.projection.rules.starts import starting_latents
 from homefold.stages.feature_model import FeatureModel
@@ -38,7 +39,7 @@ def draw_homecoming(
     *,
     chosen: np.ndarray,
     searched: torch.Tensor | None = None,
-    search: ProjectionConfig | None = None,
+    search: SearchConfig | None = None,
 ) -> None:
     """Write a PNG with one row for each chosen target image.
 
@@ -54,7 +55,7 @@ def draw_homecoming(
         search: the search whose loss curve is drawn; by default 200 of the authors' normalised steps from a random
             start, since the default search starts almost at its end.
     """
-    search = search or replace(projection_preset("authors"), steps=200)
+    search = search or replace(search_preset("authors"), steps=200)
     rows = torch.as_tensor(chosen)
     given = target_features[rows] if searched is None else searched[rows]
     z = model.prepare(given)
@@ -103,7 +104,7 @@ def _show(axis: Axes, image: np.ndarray, title: str, colour: str) -> None:
 
 
 def _draw_curve(
-    axis: Axes, manifold: Manifold, z: torch.Tensor, search: ProjectionConfig, seed: int, *, last: bool
+    axis: Axes, manifold: Manifold, z: torch.Tensor, search: SearchConfig, seed: int, *, last: bool
 ) -> None:
     start = starting_latents(search, manifold, z[None], seed)[0, 0]
     with torch.no_grad():

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal, get_args
 
-from homefold.config import HomefoldConfig, preset_config, replace_settings
+from homefold.config import HomefoldConfig, look_preset, preset_config, replace_settings, search_preset
 from homefold.config.backbones import BACKBONES
 from homefold.errors import ConfigError
-from homefold.projection import projection_preset
 
 __all__ = ["BenchPreset", "bench_config", "list_bench_presets"]
 
@@ -38,9 +37,10 @@ def bench_config(preset: str, backbone: str, *, weights: str = "", elbow_search:
     if weights:
         config = replace_settings(config, {"features.weights": weights})
     if elbow_search and preset != "paper":
-        search = projection_preset("authors")
+        search = search_preset("authors")
         steps = _QUICK_SEARCH_STEPS if preset == "quick" else search.steps
-        config = replace(config, projection=replace(search, steps=steps), style=replace(config.style, blocks=()))
+        look, search = look_preset("authors"), replace(search, steps=steps)
+        config = replace(config, look=look, search=search, style=replace(config.style, blocks=()))
     return config
 
 

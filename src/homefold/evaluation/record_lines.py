@@ -49,7 +49,7 @@ def _texts(value: Any) -> str:
     return "" if isinstance(value, list) and all(isinstance(item, str) for item in value) else "a list of names"
 
 
-_PROJECTION = {"views": _whole, "textures": _whole, "tints": _whole}
+_LOOK = {"views": _whole, "textures": _whole, "tints": _whole}
 _FACTS = {
     **dict.fromkeys(("fraction", "shots", "severity", "beta", "epsilon", "mean_iterations"), _number),
     **dict.fromkeys(("source", "corruption", "split", "variation", "code"), _text),
@@ -61,7 +61,7 @@ _NAMES = ("dataset", "target", "method", "protocol", "selection", "suite", "pres
 _FIELDS: dict[str, Any] = {
     **dict.fromkeys((*_NAMES, "hardware", "status", "error", "commit", "command"), _text),
     **dict.fromkeys(("seed", "images"), _whole),
-    "config": {"projection": _PROJECTION},
+    "config": {"look": _LOOK, "projection": _LOOK},  # of earlier versions
     "facts": _FACTS,
     "seconds": {"*": _number},
     "versions": {},

@@ -172,7 +172,7 @@ _SUITES = (
         ("resnet18",),
         LeaveOneDomainOut(),
         ("vae",),
-        tuple(Variation(f"beta {rate}", {"projection.rate": rate}, facts={"beta": rate}) for rate in _RATES),
+        tuple(Variation(f"beta {rate}", {"search.rate": rate}, facts={"beta": rate}) for rate in _RATES),
         elbow_search=True,
     ),
     Suite(

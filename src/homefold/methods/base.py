@@ -164,7 +164,7 @@ class TestTimeMethod(Method):
 
     __test__: ClassVar[bool] = False  # pytest takes classes called Test… for tests
     looks_as_asked: ClassVar[bool] = False
-    """Whether it sees a target as `projection.views` and `style` say; others are refused such settings."""
+    """Whether it sees a target as `look.views` and `style` say; others are refused such settings."""
 
     base: Method
 
@@ -177,7 +177,7 @@ class TestTimeMethod(Method):
 
     def starting(self, config: HomefoldConfig) -> HomefoldConfig:
         config = super().starting(self.base.starting(config))
-        return config if self.looks_as_asked else replace(config, projection=config.projection.one_look)
+        return config if self.looks_as_asked else replace(config, look=config.look.plain)
 
     def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
         config = self.base.configure(config, preset)
@@ -232,11 +232,11 @@ def require_plain_look(config: HomefoldConfig, name: str, *, views: bool = True)
     Args:
         config: its settings.
         name: of the method.
-        views: whether it would ignore `projection.views` and what adds to them too, or styles alone.
+        views: whether it would ignore `look.views` and what adds to them too, or styles alone.
     """
-    asked = config.projection
-    ignored = [f"projection.views={asked.views}"] if views and asked.views > 1 else []
-    ignored += [f"projection.textures={asked.textures}"] if views and asked.textures else []
+    asked = config.look
+    ignored = [f"look.views={asked.views}"] if views and asked.views > 1 else []
+    ignored += [f"look.textures={asked.textures}"] if views and asked.textures else []
     ignored += [f"style.blocks={'/'.join(config.style.blocks)}"] if config.style.blocks else []
     if ignored:
         raise ConfigError(

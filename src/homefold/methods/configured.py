@@ -8,6 +8,7 @@ from typing import Any
 
 from homefold.config import HomefoldConfig
 from homefold.config.grammar import change_settings, parse_setting
+from homefold.config.migration import current_names
 from homefold.errors import ConfigError
 from homefold.methods.base import Method, MethodInfo, TrainedMethod
 from homefold.stages.task import TaskKey, TrainingTask
@@ -91,17 +92,23 @@ class ConfiguredMethod(Method):
 
 def configured(method: Method, changes: tuple[str, ...]) -> Method:
     """`method` under these changes to the common settings; itself where there are none."""
-    return ConfiguredMethod(method, changes) if changes else method
+    return ConfiguredMethod(method, tuple(map(_with_current_name, changes))) if changes else method
 
 
 def without_changes(method: Method) -> Method:
     """The method itself, whatever common settings are changed for it.
 
     >>> from homefold.methods import find_method
-    >>> without_changes(find_method("vae:projection.steps=100")) == find_method("vae")
+    >>> without_changes(find_method("vae:search.steps=100")) == find_method("vae")
     True
     """
     return without_changes(method.method) if isinstance(method, ConfiguredMethod) else method
+
+
+def _with_current_name(change: str) -> str:
+    name, equals, value = change.partition("=")
+    (current,) = current_names({name: value})
+    return current + equals + value
 
 
 def _parsed(change: str) -> tuple[str, Any]:

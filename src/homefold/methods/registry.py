@@ -144,14 +144,14 @@ def find_method(name: str) -> Method:
 
     Hyper-parameters of a method's own follow its name: `jigen:weight=0.3,ordered=0.9` or `tent:batch_size=32+vae`.
     Dotted names among them are settings of the configuration that is common to all methods of a benchmark, changed for
-    this one: `vae:projection.steps=100,manifold.kl_weight=0.01`.
+    this one: `vae:search.steps=100,manifold.kl_weight=0.01`.
 
     >>> find_method("vae").info.title
     'Full method (VAE)'
     >>> find_method("memo:copies=16+jigen:weight=0.3").base.weight
     0.3
-    >>> find_method("vae:projection.steps=100").info.title
-    'Full method (VAE) (projection.steps=100)'
+    >>> find_method("vae:search.steps=100").info.title
+    'Full method (VAE) (search.steps=100)'
     """
     from homefold.methods.configured import configured
     from homefold.methods.settings import with_settings

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from homefold.config.projection import ProjectionConfig
+from homefold.config.search import SearchConfig
 from homefold.manifold import Manifold
 from homefold.projection.engines import ENGINES, Search, choose_engine
 from homefold.projection.recorded import RowTensors, recorded_rows
@@ -73,19 +73,19 @@ def _decoder(manifold: Manifold) -> Decoder:
     return module if isinstance(module, torch.nn.Module) else manifold.decode
 
 
-def chosen_engine(config: ProjectionConfig, manifold: Manifold) -> str:
+def chosen_engine(config: SearchConfig, manifold: Manifold) -> str:
     """The engine that will run on the manifold's device; "none" where there is nothing to search."""
     if not manifold.is_continuous:
         return _NO_SEARCH
     return choose_engine(_decoder(manifold), config, manifold.bank_features.device)
 
 
-def preferred_tile(config: ProjectionConfig, device: torch.device) -> int:
+def preferred_tile(config: SearchConfig, device: torch.device) -> int:
     """Samples in a tile: what the settings say, or what suits the device."""
     return config.tile or _TILE_ROWS.get(device.type, 16)
 
 
-def _tile(manifold: Manifold, config: ProjectionConfig, device: torch.device) -> int:
+def _tile(manifold: Manifold, config: SearchConfig, device: torch.device) -> int:
     """The preferred tile, or single samples where this machine's kernels treat some rows of it differently."""
 
     def one_step(z: torch.Tensor) -> torch.Tensor:
@@ -105,7 +105,7 @@ def _tile(manifold: Manifold, config: ProjectionConfig, device: torch.device) ->
 def project(
     manifold: Manifold,
     z: torch.Tensor,
-    config: ProjectionConfig,
+    config: SearchConfig,
     *,
     seed: int = 0,
     reporter: ProgressReporter | None = None,
@@ -133,7 +133,7 @@ def project(
     return Projection.concatenate(parts)
 
 
-def _project_rows(manifold: Manifold, z: torch.Tensor, size: int, config: ProjectionConfig, seed: int) -> Projection:
+def _project_rows(manifold: Manifold, z: torch.Tensor, size: int, config: SearchConfig, seed: int) -> Projection:
     """The projection of a tile that may not be full."""
 
     def project_rows(manifold: Manifold, z: torch.Tensor) -> Projection:
@@ -163,7 +163,7 @@ def _first(part: Projection, n: int) -> Projection:
     return replace(part, **kept)
 
 
-def _project_tile(manifold: Manifold, z: torch.Tensor, filled: int, config: ProjectionConfig, seed: int) -> Projection:
+def _project_tile(manifold: Manifold, z: torch.Tensor, filled: int, config: SearchConfig, seed: int) -> Projection:
     """The search for a whole tile, of which the first `filled` rows count."""
     if not manifold.is_continuous:
         return _nearest_point(manifold, z)
@@ -173,7 +173,7 @@ def _project_tile(manifold: Manifold, z: torch.Tensor, filled: int, config: Proj
     return _answer(manifold, z, found, config, engine)
 
 
-def _answer(manifold: Manifold, z: torch.Tensor, found: Search, config: ProjectionConfig, engine: str) -> Projection:
+def _answer(manifold: Manifold, z: torch.Tensor, found: Search, config: SearchConfig, engine: str) -> Projection:
     """The best of each sample's searches, and where it led."""
     won = found.after.nan_to_num(nan=torch.inf).argmin(dim=1)
     pick = torch.arange(len(z), device=z.device)
@@ -192,7 +192,7 @@ def _answer(manifold: Manifold, z: torch.Tensor, found: Search, config: Projecti
 
 
 def _search(
-    engine: str, decode: Decoder, z: torch.Tensor, starts: torch.Tensor, filled: int, config: ProjectionConfig
+    engine: str, decode: Decoder, z: torch.Tensor, starts: torch.Tensor, filled: int, config: SearchConfig
 ) -> Search:
     """The ends of all searches of a tile; what fills it up is searched for only where the engine wants whole tiles."""
     chosen = ENGINES[engine]

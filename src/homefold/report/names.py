@@ -37,7 +37,7 @@ FULL = ("vae", "gan", "nearest")
 
 _BEFORE_OTHERS = ("deep-all",)
 # How an image is seen decides its feature, whether or not that is projected.
-# Records of earlier versions may have tints.
+# As records of earlier versions call it; now all of look is of the features.
 _OF_FEATURES = ("projection.views", "projection.mirror", "projection.textures", "projection.tints")
 
 
@@ -93,7 +93,7 @@ def control_of(method: str, present: Iterable[str]) -> str | None:
 
     >>> control_of("tent+vae", ["deep-all", "vae", "tent+vae"])
     'vae'
-    >>> control_of("vae:projection.steps=9", ["deep-all", "without-projection", "vae"])
+    >>> control_of("vae:search.steps=9", ["deep-all", "without-projection", "vae"])
     'without-projection'
     """
     own, _, base = method.partition("+")
@@ -105,7 +105,7 @@ def control_of(method: str, present: Iterable[str]) -> str | None:
 
 
 def _without_settings(method: str) -> str:
-    """`vae` for `vae:projection.steps=9`; a test-time method on another stays as it is."""
+    """`vae` for `vae:search.steps=9`; a test-time method on another stays as it is."""
     return method if "+" in method else method.partition(":")[0]
 
 
@@ -126,7 +126,7 @@ def _unprojected(method: str) -> list[str]:
 def _of_projection(setting: str) -> bool:
     """Whether it decides nothing where features are classified as they are."""
     name = setting.partition("=")[0]
-    return name.startswith(("manifold.", "projection.")) and name not in _OF_FEATURES
+    return name.startswith(("manifold.", "search.", "projection.")) and name not in _OF_FEATURES
 
 
 def full_method(present: Iterable[str]) -> str | None:

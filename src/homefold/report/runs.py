@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from homefold.config.migration import current_settings
 from homefold.errors import DataError
 from homefold.evaluation.plan_file import read_plan
 from homefold.evaluation.record_lines import is_number, not_a_record, read_record_lines
@@ -77,9 +78,9 @@ class Run:
     @property
     def looks(self) -> int | None:
         """How many views of an image it answers by; None where its record has no configuration."""
-        seen = self.config.get("projection") or {}
-        # Records of earlier versions may have tints.
-        counts = [seen.get(name) or 0 for name in ("views", "textures", "tints")]
+        seen = current_settings(self.config).get("look") or {}
+        tints = (self.config.get("projection") or {}).get("tints")  # of earlier versions
+        counts = [seen.get(name) or 0 for name in ("views", "textures")] + [tints or 0]
         return sum(counts) if seen.get("views") is not None else None
 
     @property

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from homefold.classifier import ClassifierConfig
-from homefold.config import HomefoldConfig, saved_config
+from homefold.config import HomefoldConfig, SearchConfig, saved_config
 from homefold.config.choices import LARGEST_INTEGER, require_types
 from homefold.errors import ConfigError, ModelFileError
 from homefold.manifold import ManifoldConfig, ManifoldReport
-from homefold.projection import ProjectionConfig
 
 __all__ = ["ProjectorConfig", "images_config", "projector_config"]
 
@@ -31,7 +30,7 @@ class ProjectorConfig:
     """The generative model G of the source features."""
     classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
     """The classifier C."""
-    projection: ProjectionConfig = field(default_factory=ProjectionConfig)
+    search: SearchConfig = field(default_factory=SearchConfig)
     """The search."""
 
     def __post_init__(self) -> None:

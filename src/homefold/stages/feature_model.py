@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from homefold.classifier import Classifier, ClassifierConfig, build_classifier, fit_classifier
+from homefold.config.search import SearchConfig
 from homefold.data.splits import stratified_rows
 from homefold.errors import ModelFileError, NotFiniteError, cut
 from homefold.features.loss import cosine_normalise
@@ -21,7 +22,7 @@ from homefold.manifold import (
     build_manifold,
     fit_manifold,
 )
-from homefold.projection import Projection, ProjectionConfig, project
+from homefold.projection import Projection, project
 from homefold.projection.projector import preferred_tile
 from homefold.runtime.device import one_thread
 from homefold.runtime.module_state import rebuilt, require_finite
@@ -49,7 +50,7 @@ class FeatureModel:
     Args:
         manifold: G.
         classifier: C.
-        projection: the default settings of the search.
+        search: the default settings of the search.
         normalise: scale features to the sphere first.
         class_names: one name a class.
         seed: of random starts.
@@ -59,14 +60,14 @@ class FeatureModel:
 
     manifold: Manifold
     classifier: Classifier
-    projection: ProjectionConfig
+    search: SearchConfig
     normalise: bool
     class_names: tuple[str, ...]
     seed: int
     calibration: torch.Tensor
 
     def __post_init__(self) -> None:
-        self._scales: dict[ProjectionConfig, float] = {}
+        self._scales: dict[SearchConfig, float] = {}
         self._getting_ready: Future[object] | None = None
 
     @property
@@ -80,50 +81,49 @@ class FeatureModel:
         return to_sphere(z) if self.normalise else z
 
     def project(
-        self, z: torch.Tensor, config: ProjectionConfig | None = None, reporter: ProgressReporter | None = None
+        self, z: torch.Tensor, config: SearchConfig | None = None, reporter: ProgressReporter | None = None
     ) -> Projection:
         """Bring raw features `(n, d)` to the source manifold."""
-        config = config or self.projection
+        config = config or self.search
         self._wait_until_ready()
-        found = project(self.manifold, self.prepare(z), config.search, seed=self.seed, reporter=reporter)
+        found = project(self.manifold, self.prepare(z), config, seed=self.seed, reporter=reporter)
         finite = torch.isfinite(found.features).all(dim=1)
         if not bool(finite.all()):
             raise NotFiniteError(int((~finite).nonzero()[0]))
         return found
 
-    def get_ready(self, config: ProjectionConfig | None = None) -> None:
+    def get_ready(self, config: SearchConfig | None = None) -> None:
         """Do in a thread what only the first projection takes long for; that one waits for it, and raises its errors.
 
         On a GPU that is loading the kernels, which Triton begins by reading half a gigabyte of its own. It pays where
         images are decoded and go through the network meanwhile. A CPU has nothing to load, and no cores to spare.
         """
-        config = config or self.projection
+        config = config or self.search
         self._wait_until_ready()
         executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="homefold-ready")
         self._getting_ready = executor.submit(self._project_one, config)
         executor.shutdown(wait=False)
 
-    def _project_one(self, config: ProjectionConfig) -> None:
+    def _project_one(self, config: SearchConfig) -> None:
         one = self.calibration[:1]
-        self.classify(project(self.manifold, one, config.search, seed=self.seed), config)
+        self.classify(project(self.manifold, one, config, seed=self.seed), config)
 
     def _wait_until_ready(self) -> None:
         getting_ready, self._getting_ready = self._getting_ready, None
         if getting_ready is not None:
             getting_ready.result()
 
-    def off_manifold_scale(self, config: ProjectionConfig) -> float:
+    def off_manifold_scale(self, config: SearchConfig) -> float:
         """The distance 1 − cos that 95 % of held-out source features stay below under these settings.
 
         It is saved for the model's own settings; for others fewer features must do, since a search may be long.
         """
-        search = config.search
-        if search not in self._scales:
-            rows = self.calibration if search == self.projection.search else self._fewer_calibration_rows()
-            found = project(self.manifold, rows, search, seed=self.seed)
+        if config not in self._scales:
+            rows = self.calibration if config == self.search else self._fewer_calibration_rows()
+            found = project(self.manifold, rows, config, seed=self.seed)
             quantile = torch.quantile(1 - found.similarity_after, _CALIBRATION_QUANTILE)
-            self._scales[search] = max(float(quantile), _SMALLEST_SCALE)
-        return self._scales[search]
+            self._scales[config] = max(float(quantile), _SMALLEST_SCALE)
+        return self._scales[config]
 
     def _fewer_calibration_rows(self) -> torch.Tensor:
         """A seeded draw: in their order classes and domains may take turns."""
@@ -134,7 +134,7 @@ class FeatureModel:
     def logits(self, z: torch.Tensor) -> torch.Tensor:
         """C's output `(n, classes)` for prepared or projected features."""
         with torch.no_grad(), one_thread(z.device):
-            preferred = preferred_tile(self.projection, z.device)
+            preferred = preferred_tile(self.search, z.device)
             size = steady_tile(self.classifier, "logits", self.classifier, z.shape[1:], preferred, z.device)
             return apply_in_tiles(self.classifier, z, size)
 
@@ -143,7 +143,7 @@ class FeatureModel:
         z: torch.Tensor,
         *,
         projected: bool = True,
-        config: ProjectionConfig | None = None,
+        config: SearchConfig | None = None,
         reporter: ProgressReporter | None = None,
     ) -> Predictions:
         """Answers for raw features `(n, d)`; without projection C sees the features themselves.
@@ -162,9 +162,9 @@ class FeatureModel:
         found = Projection(prepared, prepared[:, :0], ones, ones, zeros, zeros, NOT_SEARCHED)
         return self._predictions(found, ones * math.nan, projected=False)
 
-    def classify(self, found: Projection, config: ProjectionConfig | None = None) -> Predictions:
+    def classify(self, found: Projection, config: SearchConfig | None = None) -> Predictions:
         """Answers for features that were projected with `config`, by default the model's own settings."""
-        off_manifold = (1 - found.similarity_after) / self.off_manifold_scale(config or self.projection)
+        off_manifold = (1 - found.similarity_after) / self.off_manifold_scale(config or self.search)
         return self._predictions(found, off_manifold, projected=True)
 
     def _predictions(self, found: Projection, off_manifold: torch.Tensor, *, projected: bool) -> Predictions:
@@ -186,7 +186,7 @@ class FeatureModel:
         """Everything that must be saved, by name."""
         parts = {"manifold": self.manifold.state_dict(), "classifier": self.classifier.state_dict()}
         named = {f"{part}.{name}": value for part, state in parts.items() for name, value in state.items()}
-        scale = torch.tensor(self.off_manifold_scale(self.projection), dtype=torch.float64)
+        scale = torch.tensor(self.off_manifold_scale(self.search), dtype=torch.float64)
         return {**named, "calibration": self.calibration, "off_manifold_scale": scale}
 
     @staticmethod
@@ -195,7 +195,7 @@ class FeatureModel:
         *,
         manifold_config: ManifoldConfig,
         classifier_config: ClassifierConfig,
-        projection: ProjectionConfig,
+        search: SearchConfig,
         normalise: bool,
         class_names: tuple[str, ...],
         seed: int,
@@ -209,7 +209,7 @@ class FeatureModel:
             tensors: as `tensors` gave them.
             manifold_config: of G.
             classifier_config: of C.
-            projection: the default settings of the search.
+            search: the default settings of the search.
             normalise: whether features are scaled to the sphere first.
             class_names: one name a class.
             seed: of random starts.
@@ -230,13 +230,13 @@ class FeatureModel:
         model = FeatureModel(
             manifold.to(device),
             classifier.to(device),
-            projection,
+            search,
             normalise,
             class_names,
             seed,
             calibration.to(device),
         )
-        model._scales[projection.search] = scale
+        model._scales[search] = scale
         return model
 
 
@@ -282,7 +282,7 @@ def fit_feature_model(
     class_names: tuple[str, ...],
     manifold_config: ManifoldConfig,
     classifier_config: ClassifierConfig,
-    projection: ProjectionConfig,
+    search: SearchConfig,
     normalise: bool,
     seed: int,
     device: torch.device,
@@ -317,7 +317,7 @@ def fit_feature_model(
             reporter=reporter,
         )
     calibration = calibration_features(held_out, held_out_labels, held_out_domains, seed)
-    return FeatureModel(manifold, classifier, projection, normalise, class_names, seed, calibration)
+    return FeatureModel(manifold, classifier, search, normalise, class_names, seed, calibration)
 
 
 def calibration_features(

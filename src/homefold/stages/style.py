@@ -35,7 +35,7 @@ def style_ids(key: TaskKey) -> tuple[StageId, ...]:
 
 def with_style_blocks(config: HomefoldConfig) -> HomefoldConfig:
     """`config` with the blocks of style by their names in its backbone; unknown ones are refused before training."""
-    asked = config.style if config.projection.styles else StyleConfig()
+    asked = config.style if config.look.styles else StyleConfig()
     return replace(config, style=_with_names(asked, config.features.backbone, config.preprocessing.image_size))
 
 

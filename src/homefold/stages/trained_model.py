@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from homefold.config import HomefoldConfig
-from homefold.projection import Projection, ProjectionConfig
+from homefold.config import HomefoldConfig, LookConfig, SearchConfig
+from homefold.projection import Projection
 from homefold.stages.encoder import Encoder
 from homefold.stages.feature_model import FeatureModel
 from homefold.stages.predictions import Predictions
@@ -63,16 +63,16 @@ class TrainedModel:
     stages: tuple[Stage, ...] = ()
 
     def encode(
-        self, images: ImageSet, projection: ProjectionConfig | None = None, *, styled: bool = True
+        self, images: ImageSet, look: LookConfig | None = None, *, styled: bool = True
     ) -> tuple[torch.Tensor, float]:
         """What the search is given: raw features `(n, d)`, and the seconds that they took.
 
         Args:
             images: of any domain.
-            projection: other settings of the views than the model's own.
+            look: other settings of it than the model's own.
             styled: after styles were brought to the sources', where the model does so; False leaves them as they are.
         """
-        asked = projection or self.config.projection
+        asked = look or self.config.look
         moved = self.styled if styled and asked.styles else None
         return (moved or self.encoder).of(images, self.config.views(asked))
 
@@ -82,8 +82,9 @@ class TrainedModel:
         *,
         projected: bool = True,
         styled: bool | None = None,
-        projection: ProjectionConfig | None = None,
-        search: Callable[[torch.Tensor], Projection] | None = None,
+        look: LookConfig | None = None,
+        search: SearchConfig | None = None,
+        bring_home: Callable[[torch.Tensor], Projection] | None = None,
     ) -> Answer:
         """Answers for images of any domain.
 
@@ -91,17 +92,18 @@ class TrainedModel:
             images: of the model's size.
             projected: bring each feature to the source manifold first; False is the control.
             styled: bring styles to the sources' first; by default where `projected`.
-            projection: other settings of the search and of the views than the model's own.
-            search: another way to bring raw features to the manifold than the model's own.
+            look: other settings of it than the model's own.
+            search: other settings of it than the model's own.
+            bring_home: another way to bring raw features to the manifold than the model's own.
         """
-        z, seconds = self.encode(images, projection, styled=projected if styled is None else styled)
+        z, seconds = self.encode(images, look, styled=projected if styled is None else styled)
         model = self.feature_model
         if not projected:
             began = time.perf_counter()
             predictions = model.predict(z, projected=False)
             return Answer(predictions, seconds + time.perf_counter() - began, z)
-        model.off_manifold_scale(projection or model.projection)  # of the model rather than of these images
+        model.off_manifold_scale(search or model.search)  # of the model rather than of these images
         began = time.perf_counter()
-        found = model.project(z, projection) if search is None else search(z)
-        predictions = model.classify(found, projection)
+        found = model.project(z, search) if bring_home is None else bring_home(z)
+        predictions = model.classify(found, search)
         return Answer(predictions, seconds + time.perf_counter() - began, z, found)

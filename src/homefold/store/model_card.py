@@ -10,9 +10,9 @@ __all__ = ["how_images_are_seen", "how_it_was_trained", "model_card"]
 
 def how_images_are_seen(config: dict[str, Any]) -> str:
     """What happens to an image before its feature is searched for; empty where it is seen once and as it is."""
-    projection, style = config["projection"], config.get("style", {})
-    seen = [f"{projection['views']} views"] if projection.get("views", 1) > 1 else []
-    seen += [f"{projection['textures']} fixed filters"] if projection.get("textures") else []
+    look, style = config["look"], config.get("style", {})
+    seen = [f"{look['views']} views"] if look.get("views", 1) > 1 else []
+    seen += [f"{look['textures']} fixed filters"] if look.get("textures") else []
     if style.get("blocks"):
         home = "each source domain" if style["manifold"] == "domains" else "their mean"
         seen.append(f"styles {style['weight']:g} of the way to {home} after {' and '.join(style['blocks'])}")

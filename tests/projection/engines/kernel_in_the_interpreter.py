@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from homefold.config.search import SearchConfig
 from homefold.manifold.base import mlp
-from homefold.projection import ProjectionConfig
 from homefold.projection.engines.fused import fused_search
 from homefold.projection.engines.reference import reference
 from homefold.projection.rules.objective import mlp_decoder
@@ -26,7 +26,7 @@ def test_it_ends_where_the_reference_does(hidden, step, stop):
     targets, starts = torch.randn(5, 24), torch.randn(5, 3, 6)
     # A curve that hardly bends has its elbow anywhere: plain gradients need long steps here.
     rate = 2.0 if step == "gradient" else 0.05
-    config = ProjectionConfig(step=step, stop=stop, steps=11, rate=rate)
+    config = SearchConfig(step=step, stop=stop, steps=11, rate=rate)
     expected = reference(decode.double(), targets.double(), starts.double(), config)
     found = fused_search(mlp_decoder(decode.float()), targets, starts, replace(config, precision="highest"))
     for name in ("latents", "before", "after"):
@@ -40,7 +40,7 @@ def test_more_rows_than_a_tile_and_no_step_at_all():
     decode = mlp(3, 16, 5)
     targets, starts = torch.randn(70, 5), torch.randn(70, 1, 3)
     for steps in (0, 2):
-        config = ProjectionConfig(steps=steps, precision="highest")
+        config = SearchConfig(steps=steps, precision="highest")
         expected = reference(decode, targets, starts, config)
         found = fused_search(mlp_decoder(decode), targets, starts, config)
         torch.testing.assert_close(found.latents, expected.latents, atol=1e-4, rtol=1e-4)

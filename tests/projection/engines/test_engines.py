@@ -13,10 +13,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from homefold.config.search import SearchConfig
 from homefold.errors import ConfigError
 from homefold.manifold import ManifoldConfig, fit_manifold
 from homefold.manifold.base import mlp
-from homefold.projection import ProjectionConfig, chosen_engine, project
+from homefold.projection import chosen_engine, project
 from homefold.projection.engines import Search, choose_engine
 from homefold.projection.engines.batched import batched
 from homefold.projection.engines.reference import reference
@@ -43,7 +44,7 @@ def decoders(smallest: int) -> st.SearchStrategy[torch.nn.Sequential]:
 
 
 rules = st.builds(
-    partial(ProjectionConfig, steps=12, rate=0.05),
+    partial(SearchConfig, steps=12, rate=0.05),
     step=st.sampled_from(["gradient", "normalised", "adam"]),
     stop=st.sampled_from(["elbow", "fixed"]),
 )
@@ -106,7 +107,7 @@ def test_every_way_to_carry_the_rows_ends_where_the_reference_does(decode, confi
 def test_float32_stays_close_to_a_double_precision_reference_over_the_first_steps():
     decode = _decoder(0, 32, 128, 128, 256)
     targets, starts = _problem(decode, 4, 2)
-    config = ProjectionConfig(steps=20)
+    config = SearchConfig(steps=20)
     expected = reference(decode, targets, starts, config)
     found = batched(decode.float(), targets.float(), starts.float(), config)
     assert_same_search(found, expected, atol=2e-4, rtol=2e-4)
@@ -144,12 +145,12 @@ def test_the_kernel_ends_where_the_reference_does(interpreted):
 def test_engines_of_a_gpu_say_so_on_a_cpu(manifold, engine):
     words = rf"the {engine} engine cannot run: it needs a CUDA device, and this is cpu.*engine auto"
     with pytest.raises(ConfigError, match=words):
-        project(manifold, torch.ones(1, 24), ProjectionConfig(engine=engine))
+        project(manifold, torch.ones(1, 24), SearchConfig(engine=engine))
 
 
 def test_auto_takes_the_batched_engine_on_a_cpu():
-    assert choose_engine(mlp(3, 16, 5), ProjectionConfig(), torch.device("cpu")) == "batched"
-    assert choose_engine(mlp(3, 16, 5), ProjectionConfig(engine="reference"), torch.device("cpu")) == "reference"
+    assert choose_engine(mlp(3, 16, 5), SearchConfig(), torch.device("cpu")) == "batched"
+    assert choose_engine(mlp(3, 16, 5), SearchConfig(engine="reference"), torch.device("cpu")) == "reference"
 
 
 @pytest.fixture(scope="module")
@@ -162,15 +163,15 @@ def manifold():
 
 
 def test_the_projection_says_which_engine_ran(manifold):
-    assert project(manifold, torch.ones(2, 24), ProjectionConfig(steps=1)).engine == "batched"
-    assert project(manifold, torch.ones(2, 24), ProjectionConfig(steps=1, engine="reference")).engine == "reference"
+    assert project(manifold, torch.ones(2, 24), SearchConfig(steps=1)).engine == "batched"
+    assert project(manifold, torch.ones(2, 24), SearchConfig(steps=1, engine="reference")).engine == "reference"
     nearest = fit_manifold(ManifoldConfig(kind="nearest"), torch.randn(9, 24), torch.randn(4, 24), seed=0, device="cpu")
-    assert chosen_engine(ProjectionConfig(), nearest) == project(nearest, torch.ones(1, 24), ProjectionConfig()).engine
+    assert chosen_engine(SearchConfig(), nearest) == project(nearest, torch.ones(1, 24), SearchConfig()).engine
 
 
 def test_a_decoder_that_a_search_was_made_for_is_not_kept_alive():
     decode = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh())
-    search = TensorSearch(decode, 4, ProjectionConfig(), torch.zeros(1), latent_dim=2, feature_dim=3)
+    search = TensorSearch(decode, 4, SearchConfig(), torch.zeros(1), latent_dim=2, feature_dim=3)
     watched = weakref.ref(decode)
     del decode
     gc.collect()
@@ -182,7 +183,7 @@ def test_no_step_at_all_still_measures_where_it_is():
     random = torch.Generator().manual_seed(0)
     z = torch.randn(3, 8, generator=random).repeat(20, 1) + 0.2 * torch.randn(60, 8, generator=random)
     manifold = fit_manifold(ManifoldConfig(latent_dim=3, hidden=(16,), epochs=60), z[:50], z[50:], seed=0, device="cpu")
-    config = ProjectionConfig(steps=0, random_starts=3)
+    config = SearchConfig(steps=0, random_starts=3)
     found, expected = (project(manifold, z[:7], replace(config, engine=engine)) for engine in ("batched", "reference"))
     assert found.start.tolist() == expected.start.tolist()
     torch.testing.assert_close(found.similarity_after, expected.similarity_after)
@@ -193,7 +194,7 @@ def test_no_step_at_all_still_measures_where_it_is():
 def test_the_arithmetic_that_a_gpu_compiles_is_that_of_the_rules(step, stop):
     decode = _decoder(3, 4, 8, 8, 6)
     targets, starts = _problem(decode, 3, 2)
-    config = ProjectionConfig(step=step, stop=stop, steps=9, rate=0.05)
+    config = SearchConfig(step=step, stop=stop, steps=9, rate=0.05)
     search = TensorSearch(decode, 6, config, starts, latent_dim=4, feature_dim=6)
     search.advance = torch.compile(search.advance, backend="aot_eager", dynamic=False, fullgraph=True)
     with torch.no_grad():

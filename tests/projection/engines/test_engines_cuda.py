@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from homefold import Homefold
+from homefold.config.search import SearchConfig
 from homefold.manifold.base import mlp
-from homefold.projection import ProjectionConfig
 from homefold.projection.engines import ENGINES
 from homefold.projection.engines.reference import reference
 
@@ -24,7 +24,7 @@ def _search(engine: str, precision: str, rules: dict[str, Any], n: int = 40, s: 
     targets, starts = torch.randn(n, 256, device="cuda"), torch.randn(n, s, 32, device="cuda")
     # Long plain steps, so that the curves bend where no rounding moves the bend.
     rate = 50.0 if rules["step"] == "gradient" else 0.05
-    config = ProjectionConfig(steps=steps, rate=rate, precision=precision, **rules)
+    config = SearchConfig(steps=steps, rate=rate, precision=precision, **rules)
     with torch.no_grad():
         found = ENGINES[engine].run(decode, targets, starts, config)
     return found, (decode, targets, starts, config)

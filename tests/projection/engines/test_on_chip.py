@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from homefold.config.search import SearchConfig
 from homefold.manifold.base import mlp
-from homefold.projection import ProjectionConfig
 from homefold.projection.engines.on_chip import STEP_RULES, STOPPING_RULES, side, tile_for, why_not_on_chip
 
 HOPPER, ADA = 232_448, 101_376
@@ -24,16 +24,16 @@ HOPPER, ADA = 232_448, 101_376
     ],
 )
 def test_what_the_kernel_can_hold(decode, precision, words):
-    reason = why_not_on_chip(decode, ProjectionConfig(precision=precision), HOPPER)
+    reason = why_not_on_chip(decode, SearchConfig(precision=precision), HOPPER)
     assert words in reason
     assert bool(words) == bool(reason)
 
 
 def test_a_smaller_chip_holds_less():
-    assert "do not fit" in why_not_on_chip(mlp(32, 128, 128, 256), ProjectionConfig(precision="high"), ADA)
+    assert "do not fit" in why_not_on_chip(mlp(32, 128, 128, 256), SearchConfig(precision="high"), ADA)
 
 
-def compiled_bytes(widths: tuple[int, ...], config: ProjectionConfig) -> int:
+def compiled_bytes(widths: tuple[int, ...], config: SearchConfig) -> int:
     """Shared memory of the kernel, compiled for compute capability 9.0."""
     triton = pytest.importorskip("triton")
     compiler = pytest.importorskip("triton.backends.compiler")
@@ -68,7 +68,7 @@ def compiled_bytes(widths: tuple[int, ...], config: ProjectionConfig) -> int:
 def test_what_is_said_to_fit_does(widths, precision):
     found = {}
     for stop in ("fixed", "elbow"):
-        config = ProjectionConfig(stop=stop, precision=precision)
+        config = SearchConfig(stop=stop, precision=precision)
         needed = compiled_bytes(widths, config)
         found[stop] = needed
         for chip in (HOPPER, ADA):
@@ -78,4 +78,4 @@ def test_what_is_said_to_fit_does(widths, precision):
 
 def test_sides_are_powers_of_two_from_sixteen():
     assert [side(width) for width in (1, 16, 17, 100, 128)] == [16, 16, 32, 128, 128]
-    assert tile_for(ProjectionConfig(step="gradient")) == tile_for(ProjectionConfig())
+    assert tile_for(SearchConfig(step="gradient")) == tile_for(SearchConfig())

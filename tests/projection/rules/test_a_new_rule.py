@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
+from homefold.config.search import SearchConfig
 from homefold.errors import ConfigError
 from homefold.manifold import Manifold, ManifoldConfig, fit_manifold
 from homefold.manifold.base import mlp
-from homefold.projection import ProjectionConfig, project
+from homefold.projection import project
 from homefold.projection.engines import ENGINES
 from homefold.projection.engines.tensor_search import TensorSearch
 from homefold.projection.rules.stopping import STOPPING_RULES, stopping_rule
@@ -21,7 +22,7 @@ class Third:
     """Stop after the third step."""
 
     @classmethod
-    def of(cls, config: ProjectionConfig) -> Third:
+    def of(cls, config: SearchConfig) -> Third:
         return cls()
 
     def memory(self, u: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -36,14 +37,14 @@ class Third:
 
 
 @dataclass(frozen=True)
-class WithThird(ProjectionConfig):
+class WithThird(SearchConfig):
     """Settings that allow the rule's name."""
 
     stop: str = "third"
 
 
 @pytest.fixture
-def config() -> Iterator[ProjectionConfig]:
+def config() -> Iterator[SearchConfig]:
     STOPPING_RULES.named("third")(Third)
     yield WithThird(steps=8, random_starts=1)
     STOPPING_RULES.remove("third")
@@ -60,7 +61,7 @@ def manifold() -> Manifold:
 def test_engines_that_take_every_rule_use_it(manifold, config, engine):
     z = torch.randn(5, 8, generator=torch.Generator().manual_seed(1))
     found = project(manifold, z, replace(config, engine=engine))
-    expected = project(manifold, z, ProjectionConfig(steps=3, random_starts=1, engine=engine))
+    expected = project(manifold, z, SearchConfig(steps=3, random_starts=1, engine=engine))
     assert found.engine == engine
     assert found.iterations.tolist() == [3] * 5
     assert torch.equal(found.latents, expected.latents)
@@ -70,7 +71,7 @@ def test_tensors_of_fixed_size_hold_what_it_remembers(config):
     torch.manual_seed(0)
     decode, targets, starts = mlp(3, 16, 8), torch.randn(5, 8), torch.randn(5, 3)
     ends = []
-    for settings in (config, ProjectionConfig(steps=3)):
+    for settings in (config, SearchConfig(steps=3)):
         search = TensorSearch(decode, 5, settings, starts, latent_dim=3, feature_dim=8)
         with torch.no_grad():
             search.reset(targets, starts)

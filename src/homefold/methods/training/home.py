@@ -12,12 +12,13 @@ import torch
 from torch import nn
 
 from homefold.config import HomefoldConfig
+from homefold.config.search import SearchConfig, search_preset
 from homefold.manifold import Manifold, ManifoldConfig, paper_manifold_config
 from homefold.methods.base import Answers, ClassifierNetwork, Method, MethodInfo, TrainedMethod
 from homefold.methods.registry import method_named
 from homefold.methods.training.deep_all import deep_all_config
 from homefold.methods.training.offset_stop import project_with_offset
-from homefold.projection import Projection, ProjectionConfig, elbow_index, projection_preset
+from homefold.projection import Projection, elbow_index
 from homefold.projection.rules.objective import loss_and_gradient
 from homefold.projection.rules.starts import starting_latents
 from homefold.projection.rules.steps import step_rule, walk
@@ -142,7 +143,7 @@ class TrainedHome(TrainedMethod):
             plain = self.trained.answer(images, projected=False, styled=True)
             return Answers(plain.predictions, plain.seconds, self.model.prepare(plain.features))
         before = self.trained.answer(images, projected=False)
-        after = self.trained.answer(images, search=self._search if self.method.stop_offset else None)
+        after = self.trained.answer(images, bring_home=self._search if self.method.stop_offset else None)
         assert after.found is not None
         return Answers(
             after.predictions,
@@ -158,19 +159,19 @@ class TrainedHome(TrainedMethod):
         return project_with_offset(
             self.model.manifold,
             self.model.prepare(z),
-            self.model.projection,
+            self.model.search,
             seed=self.model.seed,
             offset=self.method.stop_offset,
         )
 
     def _curves(self, prepared: torch.Tensor) -> dict[str, np.ndarray]:
         """Loss against iteration for a few evenly spaced samples, from one random start."""
-        manifold, search = self.model.manifold, self.model.projection
+        manifold, search = self.model.manifold, self.model.search
         if not manifold.is_continuous or not len(prepared):
             return {}
         if search.stop != "elbow" or search.starts != 1:
             # The default search begins almost at its end, where no elbow is to be seen.
-            search = projection_preset("authors")
+            search = search_preset("authors")
         search = replace(search, steps=max(search.window + 2, min(search.steps, _CURVE_STEPS)))
         samples = np.unique(np.linspace(0, len(prepared) - 1, _CURVES).astype(np.int64))
         z = prepared[torch.from_numpy(samples).to(prepared.device)]
@@ -195,7 +196,7 @@ class TrainedHome(TrainedMethod):
         return {"features": _brief(reports["features"]), "classifier": reports["classifier"], **manifold}
 
 
-def _losses(manifold: Manifold, z: torch.Tensor, search: ProjectionConfig, seed: int) -> torch.Tensor:
+def _losses(manifold: Manifold, z: torch.Tensor, search: SearchConfig, seed: int) -> torch.Tensor:
     """The loss before each step of the search from its first start, `(steps, n)`."""
     with torch.no_grad(), one_thread(z.device):
         u = starting_latents(search, manifold, z, seed)[:, 0]

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import torch
 
+from homefold.config.search import SearchConfig
 from homefold.errors import ConfigError
 from homefold.manifold import Manifold
-from homefold.projection import Projection, ProjectionConfig, project
+from homefold.projection import Projection, project
 from homefold.projection.rules.objective import cosine_distance, loss_and_gradient
 from homefold.projection.rules.starts import starting_latents
 from homefold.projection.rules.steps import step_rule, walk
@@ -20,7 +21,7 @@ _ROWS = 1024
 
 
 def project_with_offset(
-    manifold: Manifold, z: torch.Tensor, config: ProjectionConfig, *, seed: int, offset: int
+    manifold: Manifold, z: torch.Tensor, config: SearchConfig, *, seed: int, offset: int
 ) -> Projection:
     """The search from its one start, stopped `offset` steps after where the stopping rule would, within 0 and M.
 
@@ -46,9 +47,7 @@ def project_with_offset(
     return replace(found, features=features, latents=latents, similarity_after=similarity, iterations=wanted)
 
 
-def _walk(
-    manifold: Manifold, z: torch.Tensor, config: ProjectionConfig, seed: int, wanted: torch.Tensor
-) -> torch.Tensor:
+def _walk(manifold: Manifold, z: torch.Tensor, config: SearchConfig, seed: int, wanted: torch.Tensor) -> torch.Tensor:
     """The latent of each row after its own number of steps."""
     with torch.no_grad(), one_thread(z.device):
         u = starting_latents(config, manifold, z, seed)[:, 0]

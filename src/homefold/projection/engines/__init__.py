@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from homefold.config.projection import ProjectionConfig
+from homefold.config.search import SearchConfig
 from homefold.errors import ConfigError
 from homefold.projection.engines.batched import BATCHED
 from homefold.projection.engines.compiled import COMPILED
@@ -22,7 +22,7 @@ ENGINES: dict[str, Engine] = {engine.name: engine for engine in (FUSED, COMPILED
 """Fastest first."""
 
 
-def choose_engine(decode: Decoder, config: ProjectionConfig, device: torch.device) -> str:
+def choose_engine(decode: Decoder, config: SearchConfig, device: torch.device) -> str:
     """The first engine that takes the search: of all of them, or of the one that the settings name."""
     reason = ""
     for name in ENGINES if config.engine == "auto" else (config.engine,):

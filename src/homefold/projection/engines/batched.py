@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from homefold.config.projection import ProjectionConfig
+from homefold.config.search import SearchConfig
 from homefold.projection.engines.engine import Engine, Search
 from homefold.projection.rules.objective import Decoder, gradient_function
 from homefold.projection.rules.steps import step_rule, walk
@@ -13,7 +13,7 @@ from homefold.projection.rules.stopping import stopping_rule
 __all__ = ["BATCHED", "batched"]
 
 
-def batched(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: ProjectionConfig) -> Search:
+def batched(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: SearchConfig) -> Search:
     """The search for all rows together. See `SearchFunction`."""
     n, s, k = starts.shape
     first = u = starts.reshape(n * s, k).clone()

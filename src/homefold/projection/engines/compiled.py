@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 
-from homefold.config.projection import ProjectionConfig
+from homefold.config.search import SearchConfig
 from homefold.projection.engines.engine import Engine, Search
 from homefold.projection.engines.tensor_search import TensorSearch
 from homefold.projection.rules.objective import Decoder, weights_version
@@ -39,7 +39,7 @@ def _matmul_precision(precision: str) -> Iterator[None]:
 _known: WeakKeyDictionary[nn.Module, dict[object, TensorSearch]] = WeakKeyDictionary()
 
 
-def _recorded(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: ProjectionConfig) -> TensorSearch:
+def _recorded(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: SearchConfig) -> TensorSearch:
     """The recorded search for these shapes and settings, remembered with the decoder it belongs to."""
     n, s, k = starts.shape
 
@@ -61,7 +61,7 @@ def _recorded(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, conf
     return known[key]
 
 
-def compiled(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: ProjectionConfig) -> Search:
+def compiled(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: SearchConfig) -> Search:
     """All samples × all starts, replayed from CUDA graphs. See `SearchFunction`."""
     n, s, k = starts.shape
     rows = starts.reshape(n * s, k)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from homefold.config.projection import ProjectionConfig
+from homefold.config.search import SearchConfig
 from homefold.projection.rules.objective import Decoder
 from homefold.runtime.tiles import fill_tile
 
@@ -35,11 +35,11 @@ class Search:
         return Search(*(fill_tile(x, size) for x in (self.latents, self.steps, self.before, self.after)))
 
 
-SearchFunction = Callable[[Decoder, torch.Tensor, torch.Tensor, ProjectionConfig], Search]
+SearchFunction = Callable[[Decoder, torch.Tensor, torch.Tensor, SearchConfig], Search]
 """The search for targets `(n, d)` from starts `(n, s, k)`, with the rules that the settings name."""
 
 
-def _nothing_else(decode: Decoder, config: ProjectionConfig, device: torch.device) -> str:
+def _nothing_else(decode: Decoder, config: SearchConfig, device: torch.device) -> str:
     return ""
 
 
@@ -63,11 +63,11 @@ class Engine:
     device_type: str | None = None
     step_rules: frozenset[str] | None = None
     stopping_rules: frozenset[str] | None = None
-    further_reason: Callable[[Decoder, ProjectionConfig, torch.device], str] = _nothing_else
+    further_reason: Callable[[Decoder, SearchConfig, torch.device], str] = _nothing_else
     row_by_row: bool = False
     recordable: bool = False
 
-    def why_not(self, decode: Decoder, config: ProjectionConfig, device: torch.device) -> str:
+    def why_not(self, decode: Decoder, config: SearchConfig, device: torch.device) -> str:
         """Why it declines this search; empty where it takes it."""
         if self.device_type is not None and device.type != self.device_type:
             return f"it needs a {self.device_type.upper()} device, and this is {device}"

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from homefold.config.projection import ProjectionConfig
+from homefold.config.search import SearchConfig
 from homefold.projection.engines.engine import Engine, Search
 from homefold.projection.engines.on_chip import STEP_RULES, STOPPING_RULES, side, why_not_on_chip
 from homefold.projection.rules.objective import Decoder, MLPDecoder, mlp_decoder
@@ -26,7 +26,7 @@ _TERM_ROWS = 4096
 _SHARED_BYTES = 232_448
 
 
-def _why_no_kernel(decode: Decoder, config: ProjectionConfig, device: torch.device) -> str:
+def _why_no_kernel(decode: Decoder, config: SearchConfig, device: torch.device) -> str:
     """Why the kernel cannot be built or hold this decoder on a CUDA device; empty where it can."""
     return why_no_triton(device) or why_not_on_chip(decode, config, _shared_bytes(device))
 
@@ -82,14 +82,14 @@ def _target_terms(decoder: MLPDecoder, targets: torch.Tensor) -> tuple[torch.Ten
     return joined[:, :-1], joined[:, -1]
 
 
-def fused(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: ProjectionConfig) -> Search:
+def fused(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: SearchConfig) -> Search:
     """Search for all samples × all starts in one launch. See `SearchFunction`."""
     decoder = mlp_decoder(decode)
     assert decoder is not None
     return fused_search(decoder, targets, starts, config)
 
 
-def fused_search(decoder: MLPDecoder, targets: torch.Tensor, starts: torch.Tensor, config: ProjectionConfig) -> Search:
+def fused_search(decoder: MLPDecoder, targets: torch.Tensor, starts: torch.Tensor, config: SearchConfig) -> Search:
     """`fused` for a decoder that is known to fit."""
     from homefold.projection.engines.kernel import launch  # Triton is not there on every platform
 

@@ -6,7 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
-from homefold.config.projection import ProjectionConfig
+from homefold.config.search import SearchConfig
 from homefold.projection.engines.on_chip import STEP_RULES, STOPPING_RULES, tile_for
 
 __all__ = ["launch"]
@@ -207,7 +207,7 @@ def launch(
     c: torch.Tensor,
     weights: tuple[torch.Tensor, ...],
     slots: int,
-    config: ProjectionConfig,
+    config: SearchConfig,
     slope: float,
     depth: int,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from homefold.config.projection import ProjectionConfig
+from homefold.config.search import SearchConfig
 from homefold.projection.rules.objective import Decoder, mlp_decoder
 
 __all__ = ["STEP_RULES", "STOPPING_RULES", "Tile", "side", "tile_for", "why_not_on_chip"]
@@ -36,7 +36,7 @@ class Tile:
 _SMALL, _LARGE = Tile(16, 8), Tile(64, 4)
 
 
-def tile_for(config: ProjectionConfig) -> Tile:
+def tile_for(config: SearchConfig) -> Tile:
     """The tile that suits the stopping rule; it never depends on how many rows there are."""
     return _LARGE if config.stop == "elbow" else _SMALL
 
@@ -46,7 +46,7 @@ def side(width: int) -> int:
     return max(_SMALLEST_SIDE, 1 << (width - 1).bit_length())
 
 
-def why_not_on_chip(decode: Decoder, config: ProjectionConfig, shared_bytes: int) -> str:
+def why_not_on_chip(decode: Decoder, config: SearchConfig, shared_bytes: int) -> str:
     """Why a multiprocessor with so much shared memory cannot run the kernel for this decoder; empty where it can."""
     decoder = mlp_decoder(decode)
     precision = config.resolved_precision

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from homefold.config.projection import ProjectionConfig
+from homefold.config.search import SearchConfig
 from homefold.projection.engines.engine import Engine, Search
 from homefold.projection.rules.objective import Decoder, cosine_distance, loss_and_gradient
 from homefold.projection.rules.steps import step_rule, walk
@@ -14,7 +14,7 @@ __all__ = ["REFERENCE", "loss_curve", "reference"]
 
 
 def loss_curve(
-    decode: Decoder, target: torch.Tensor, start: torch.Tensor, config: ProjectionConfig
+    decode: Decoder, target: torch.Tensor, start: torch.Tensor, config: SearchConfig
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The whole search for one sample from one start, as Algorithm 1 stores it.
 
@@ -36,7 +36,7 @@ def loss_curve(
     return torch.cat(losses), torch.cat(latents)
 
 
-def reference(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: ProjectionConfig) -> Search:
+def reference(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: SearchConfig) -> Search:
     """The search, whose whole curve is there before the stopping rule sees it. See `SearchFunction`."""
     n, s, _ = starts.shape
     chosen = starts.clone()
@@ -53,7 +53,7 @@ def reference(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, conf
     return Search(chosen, steps, before, after)
 
 
-def _steps_to_answer(losses: torch.Tensor, latents: torch.Tensor, start: torch.Tensor, config: ProjectionConfig) -> int:
+def _steps_to_answer(losses: torch.Tensor, latents: torch.Tensor, start: torch.Tensor, config: SearchConfig) -> int:
     """How many steps of a stored search lead to u*."""
     rule = stopping_rule(config)
     memory = rule.memory(start[None])

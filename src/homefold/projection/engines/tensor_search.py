@@ -10,7 +10,7 @@ from weakref import ref
 import torch
 from torch import nn
 
-from homefold.config.projection import ProjectionConfig
+from homefold.config.search import SearchConfig
 from homefold.projection.rules.objective import (
     Decoder,
     Measure,
@@ -94,7 +94,7 @@ class TensorSearch:
         self,
         decode: Decoder,
         rows: int,
-        config: ProjectionConfig,
+        config: SearchConfig,
         like: torch.Tensor,
         *,
         latent_dim: int,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
+from homefold.config.migration import current_settings
 from homefold.report.grid import Grid, RowKey, lay_out, numeric
 from homefold.report.names import short_name, shown_name
 from homefold.report.runs import Run
@@ -137,7 +138,7 @@ def _stop_cell(stops: Grid, row: RowKey, printed: float | None) -> Cell:
 
 
 def _most_steps(runs: list[Run]) -> Cell:
-    places = [run.facts for run in runs] + [run.config.get("projection") or {} for run in runs]
+    places = [run.facts for run in runs] + [current_settings(run.config).get("search") or {} for run in runs]
     found = {str(place["steps"]) for place in places if isinstance(place, dict) and "steps" in place}
     return Cell(text=", ".join(sorted(found)) or "not recorded")
 

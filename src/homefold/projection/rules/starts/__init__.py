@@ -6,7 +6,7 @@ from typing import Protocol
 
 import torch
 
-from homefold.config.projection import ProjectionConfig
+from homefold.config.search import SearchConfig
 from homefold.manifold import Manifold
 from homefold.runtime.registry import Registry
 
@@ -16,7 +16,7 @@ __all__ = ["STARTS", "Start", "start_names", "starting_latents"]
 class Start(Protocol):
     """One kind of start."""
 
-    def names(self, config: ProjectionConfig, manifold: Manifold) -> tuple[str, ...]:
+    def names(self, config: SearchConfig, manifold: Manifold) -> tuple[str, ...]:
         """What each of them is called; none where the settings ask for none or the manifold has none."""
 
     def latents(self, count: int, manifold: Manifold, targets: torch.Tensor, seed: int) -> torch.Tensor:
@@ -26,12 +26,12 @@ class Start(Protocol):
 STARTS: Registry[type[Start]] = Registry("start", __name__)
 
 
-def start_names(config: ProjectionConfig, manifold: Manifold) -> tuple[str, ...]:
+def start_names(config: SearchConfig, manifold: Manifold) -> tuple[str, ...]:
     """What each start is called, in the order in which `starting_latents` lays them out."""
     return tuple(name for kind in STARTS for name in STARTS[kind]().names(config, manifold))
 
 
-def starting_latents(config: ProjectionConfig, manifold: Manifold, targets: torch.Tensor, seed: int) -> torch.Tensor:
+def starting_latents(config: SearchConfig, manifold: Manifold, targets: torch.Tensor, seed: int) -> torch.Tensor:
     """Latents to start from, `(n, starts, k)`, for `targets: (n, d)`."""
     counts = {kind: len(STARTS[kind]().names(config, manifold)) for kind in STARTS}
     parts = [STARTS[kind]().latents(count, manifold, targets, seed) for kind, count in counts.items() if count]

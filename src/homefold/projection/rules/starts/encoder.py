@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from homefold.config.projection import ProjectionConfig
+from homefold.config.search import SearchConfig
 from homefold.manifold import Manifold
 from homefold.projection.rules.starts import STARTS
 
@@ -15,7 +15,7 @@ __all__ = ["EncoderStart"]
 class EncoderStart:
     """E(z), where the manifold has an encoder."""
 
-    def names(self, config: ProjectionConfig, manifold: Manifold) -> tuple[str, ...]:
+    def names(self, config: SearchConfig, manifold: Manifold) -> tuple[str, ...]:
         return ("encoder",) if config.encoder_start and manifold.has_encoder else ()
 
     def latents(self, count: int, manifold: Manifold, targets: torch.Tensor, seed: int) -> torch.Tensor:

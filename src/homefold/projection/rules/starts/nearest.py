@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from homefold.config.projection import ProjectionConfig
+from homefold.config.search import SearchConfig
 from homefold.manifold import Manifold
 from homefold.projection.rules.starts import STARTS
 
@@ -15,7 +15,7 @@ __all__ = ["NearestStarts"]
 class NearestStarts:
     """Latents of the most similar known points; one of them stands in for an encoder where there is none."""
 
-    def names(self, config: ProjectionConfig, manifold: Manifold) -> tuple[str, ...]:
+    def names(self, config: SearchConfig, manifold: Manifold) -> tuple[str, ...]:
         wanted = config.nearest_starts + int(config.encoder_start and not manifold.has_encoder)
         return tuple(f"nearest {i + 1}" for i in range(min(wanted, len(manifold.bank_latents))))
 

@@ -6,7 +6,7 @@ from functools import cache
 
 import torch
 
-from homefold.config.projection import ProjectionConfig
+from homefold.config.search import SearchConfig
 from homefold.manifold import Manifold
 from homefold.projection.rules.starts import STARTS
 from homefold.runtime.seeding import generator
@@ -21,7 +21,7 @@ class RandomStarts:
     So an answer does not depend on a sample's place in a batch.
     """
 
-    def names(self, config: ProjectionConfig, manifold: Manifold) -> tuple[str, ...]:
+    def names(self, config: SearchConfig, manifold: Manifold) -> tuple[str, ...]:
         return tuple(f"random {i + 1}" for i in range(config.random_starts))
 
     def latents(self, count: int, manifold: Manifold, targets: torch.Tensor, seed: int) -> torch.Tensor:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import torch
 
-from homefold.config.projection import ProjectionConfig
+from homefold.config.search import SearchConfig
 from homefold.projection.rules.objective import Measure
 from homefold.runtime.registry import Registry
 
@@ -24,7 +24,7 @@ class StepRule(Protocol):
     """
 
     @classmethod
-    def of(cls, config: ProjectionConfig) -> StepRule:
+    def of(cls, config: SearchConfig) -> StepRule:
         """The rule with these settings."""
 
     def memory(self, u: torch.Tensor) -> Memory:
@@ -49,7 +49,7 @@ class StepRule(Protocol):
 STEP_RULES: Registry[type[StepRule]] = Registry("step rule", __name__)
 
 
-def step_rule(config: ProjectionConfig) -> StepRule:
+def step_rule(config: SearchConfig) -> StepRule:
     """The step rule that the settings name."""
     return STEP_RULES[config.step].of(config)
 

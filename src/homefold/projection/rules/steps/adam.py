@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from homefold.config.projection import ProjectionConfig
+from homefold.config.search import SearchConfig
 from homefold.projection.rules.steps import STEP_RULES, Memory
 
 __all__ = ["Adam"]
@@ -30,7 +30,7 @@ class Adam:
         self.rate, self.beta1, self.beta2 = rate, beta1, beta2
 
     @classmethod
-    def of(cls, config: ProjectionConfig) -> Adam:
+    def of(cls, config: SearchConfig) -> Adam:
         return cls(config.rate)
 
     def memory(self, u: torch.Tensor) -> Memory:

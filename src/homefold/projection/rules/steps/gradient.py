@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from homefold.config.projection import ProjectionConfig
+from homefold.config.search import SearchConfig
 from homefold.projection.rules.steps import STEP_RULES, Memory
 
 __all__ = ["Gradient"]
@@ -25,7 +25,7 @@ class Gradient:
         self.rate = rate
 
     @classmethod
-    def of(cls, config: ProjectionConfig) -> Gradient:
+    def of(cls, config: SearchConfig) -> Gradient:
         return cls(config.rate)
 
     def memory(self, u: torch.Tensor) -> Memory:

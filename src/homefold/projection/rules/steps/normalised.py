@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from homefold.config.projection import ProjectionConfig
+from homefold.config.search import SearchConfig
 from homefold.projection.rules.steps import STEP_RULES, Memory
 
 __all__ = ["Normalised"]
@@ -31,7 +31,7 @@ class Normalised:
         self.rate, self.momentum = rate, momentum
 
     @classmethod
-    def of(cls, config: ProjectionConfig) -> Normalised:
+    def of(cls, config: SearchConfig) -> Normalised:
         return cls(config.rate, config.momentum)
 
     def memory(self, u: torch.Tensor) -> Memory:

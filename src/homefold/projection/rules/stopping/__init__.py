@@ -9,7 +9,7 @@ from typing import Protocol
 
 import torch
 
-from homefold.config.projection import ProjectionConfig
+from homefold.config.search import SearchConfig
 from homefold.projection.rules.steps import Memory
 from homefold.runtime.registry import Registry
 
@@ -23,7 +23,7 @@ class StoppingRule(Protocol):
     """
 
     @classmethod
-    def of(cls, config: ProjectionConfig) -> StoppingRule:
+    def of(cls, config: SearchConfig) -> StoppingRule:
         """The rule with these settings."""
 
     def memory(self, u: torch.Tensor) -> Memory:
@@ -46,6 +46,6 @@ class StoppingRule(Protocol):
 STOPPING_RULES: Registry[type[StoppingRule]] = Registry("stopping rule", __name__)
 
 
-def stopping_rule(config: ProjectionConfig) -> StoppingRule:
+def stopping_rule(config: SearchConfig) -> StoppingRule:
     """The stopping rule that the settings name."""
     return STOPPING_RULES[config.stop].of(config)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from homefold.config.projection import ProjectionConfig
+from homefold.config.search import SearchConfig
 from homefold.projection.rules.steps import Memory
 from homefold.projection.rules.stopping import STOPPING_RULES
 
@@ -64,7 +64,7 @@ class Elbow:
         self.window = window
 
     @classmethod
-    def of(cls, config: ProjectionConfig) -> Elbow:
+    def of(cls, config: SearchConfig) -> Elbow:
         return cls(config.window)
 
     def memory(self, u: torch.Tensor) -> Memory:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from homefold.config.projection import ProjectionConfig
+from homefold.config.search import SearchConfig
 from homefold.projection.rules.steps import Memory
 from homefold.projection.rules.stopping import STOPPING_RULES
 
@@ -16,7 +16,7 @@ class Fixed:
     """Take the latent after the last step."""
 
     @classmethod
-    def of(cls, config: ProjectionConfig) -> Fixed:
+    def of(cls, config: SearchConfig) -> Fixed:
         return cls()
 
     def memory(self, u: torch.Tensor) -> Memory:

@@ -1,15 +1,86 @@
-"""Settings that earlier versions had, and what a model folder or a record of theirs may still say of them."""
+"""Settings of earlier versions: those that have another name now, and those that are gone."""
 
 from __future__ import annotations
 
 import dataclasses
+import re
+import warnings
 from collections.abc import Mapping
 from typing import Any, get_args
 
 from homefold.config.choices import hints_of
 from homefold.errors import ModelFileError
 
-__all__ = ["REMOVED_CHOICES", "REMOVED_SETTINGS", "without_removed_settings"]
+__all__ = [
+    "REMOVED_CHOICES",
+    "REMOVED_SETTINGS",
+    "RENAMED",
+    "current_names",
+    "current_settings",
+    "current_word",
+    "without_removed_settings",
+]
+
+_OF_LOOK = ("views", "mirror", "textures", "styles")
+_OF_SEARCH = (
+    "encoder_start",
+    "random_starts",
+    "nearest_starts",
+    "step",
+    "rate",
+    "momentum",
+    "steps",
+    "stop",
+    "window",
+    "engine",
+    "precision",
+    "tile",
+)
+RENAMED: Mapping[str, str] = {
+    **{f"projection.{name}": f"look.{name}" for name in _OF_LOOK},
+    **{f"projection.{name}": f"search.{name}" for name in _OF_SEARCH},
+}
+"""What a setting is called now, by the dotted name that it had."""
+
+_FLAG = re.compile(r"--projection\.(no-)?([\w-]+)(?==|$)")
+_SETTING = re.compile(r"(?<![^:,+\s])projection\.\w+(?==)")
+
+
+def current_word(word: str) -> str:
+    """A word of a command line with every setting in it called as it is now.
+
+    >>> current_word("--projection.no-mirror"), current_word("t3a+vae:projection.steps=9"), current_word("vae")
+    ('--look.no-mirror', 't3a+vae:search.steps=9', 'vae')
+    """
+    if flag := _FLAG.match(word):
+        no, name = flag.groups()
+        now = RENAMED.get(f"projection.{name.replace('-', '_')}")
+        return f"--{now.partition('.')[0]}.{no or ''}{name}{word[flag.end() :]}" if now else word
+    return _SETTING.sub(lambda found: RENAMED.get(found[0], found[0]), word)
+
+
+def current_names(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that a person wrote by dotted name, under the names that they have now; warns of old ones."""
+    for name in settings:
+        if name in RENAMED:
+            warnings.warn(f"the setting {name} is called {RENAMED[name]} now.", DeprecationWarning, stacklevel=3)
+    return {RENAMED.get(name, name): value for name, value in settings.items()}
+
+
+def current_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that a file holds, part by part, under the names that they have now.
+
+    >>> current_settings({"seed": 1, "projection": {"views": 4, "steps": 50}})
+    {'seed': 1, 'look': {'views': 4}, 'search': {'steps': 50}}
+    """
+    if not isinstance(values.get("projection"), Mapping):
+        return dict(values)
+    kept = {name: value for name, value in values.items() if name != "projection"}
+    for name, value in values["projection"].items():
+        part = "look" if name in _OF_LOOK else "search"
+        kept[part] = {**kept.get(part, {}), name: value}
+    return kept
+
 
 _OF_TRAINING = {
     "features.learn_temperature": False,
@@ -73,9 +144,13 @@ def without_removed_settings(kind: type[Any], values: Any, origin: str, *, withi
             on which the answers depend.
         within: the dotted name of the part that `kind` is.
     """
+    return _without_removed(hints_of(kind), values, origin, within)
+
+
+def _without_removed(hints: Mapping[str, Any], values: Any, origin: str, within: str) -> Any:
     if not isinstance(values, dict):
         return values
-    hints, kept = hints_of(kind), {}
+    kept = {}
     for name, value in values.items():
         dotted = f"{within}.{name}" if within else name
         if name not in hints and dotted in REMOVED_SETTINGS:
@@ -84,8 +159,10 @@ def without_removed_settings(kind: type[Any], values: Any, origin: str, *, withi
         elif _is_removed_choice(hints.get(name), dotted, value):
             if dotted not in _UNUSED_WITHOUT or values.get(_UNUSED_WITHOUT[dotted]):
                 raise _needed(origin, dotted, value)
+        elif dotted == "projection" and name not in hints:
+            kept[name] = _without_removed(dict.fromkeys((*_OF_LOOK, *_OF_SEARCH)), value, origin, dotted)
         elif dataclasses.is_dataclass(hints.get(name)):
-            kept[name] = without_removed_settings(hints[name], value, origin, within=dotted)
+            kept[name] = _without_removed(hints_of(hints[name]), value, origin, dotted)
         else:
             kept[name] = value
     return kept

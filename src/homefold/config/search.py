@@ -1,21 +1,20 @@
-"""Every setting of the projection, and what the named presets stand for."""
+"""Every setting of the search for the projection of one feature, and what the named presets stand for."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from homefold.config.choices import require_types
-from homefold.config.views import MOST_TEXTURES, MOST_VIEWS
 from homefold.errors import ConfigError
 
-__all__ = ["ProjectionConfig", "projection_preset"]
+__all__ = ["SearchConfig", "search_preset"]
 
 _MOST_RANDOM_STARTS, _LARGEST_TILE = 4096, 65_536
 
 
 @dataclass(frozen=True)
-class ProjectionConfig:
+class SearchConfig:
     """Stage 4: how an unseen feature is brought to the source manifold."""
 
     encoder_start: bool = True
@@ -42,16 +41,6 @@ class ProjectionConfig:
     precision: Literal["auto", "highest", "high", "medium"] = "auto"
     """Of matrix products on a GPU: highest (float32), high (TF32, or two bfloat16 parts), medium (bfloat16); auto is
     high. The CPU always computes in float32."""
-    views: int = 1
-    """Views of each image whose mean direction is projected (or classified, without projection): the image, its mirror
-    image, then crops of 7/8 side at the centre and the corners with theirs; 1 to 12, or to 6 without mirror images."""
-    mirror: bool = True
-    """Let mirror images be among the views; they never are where training images were not mirrored, as for digits."""
-    textures: int = 0
-    """So many views more: the image after fixed random filters, as training varies it with texture_probability; 0 to
-    16, and each takes as long as another view."""
-    styles: bool = True
-    """Bring the style of an image to the sources' before the search, where the model was fitted to do so."""
     tile: int = 0
     """Samples computed together, always filled up to this number; 0 takes what suits the device."""
 
@@ -75,20 +64,6 @@ class ProjectionConfig:
             raise ConfigError(
                 f"an elbow needs at least window + 2 = {self.window + 2} steps to be seen; got {self.steps}."
             )
-        if not 1 <= self.views <= MOST_VIEWS:
-            raise ConfigError(f"views must be 1 (the image alone) to {MOST_VIEWS}; got {self.views}.")
-        if not 0 <= self.textures <= MOST_TEXTURES:
-            raise ConfigError(f"textures must be 0 (none) to {MOST_TEXTURES}; got {self.textures}.")
-
-    @property
-    def search(self) -> ProjectionConfig:
-        """These settings with all at its default that decides nothing about the search for one feature."""
-        return replace(self.one_look, mirror=True, styles=True)
-
-    @property
-    def one_look(self) -> ProjectionConfig:
-        """These settings for each image as it is, without further views."""
-        return replace(self, views=1, textures=0)
 
     @property
     def starts(self) -> int:
@@ -102,8 +77,8 @@ class ProjectionConfig:
 
 
 _PRESETS = {
-    "default": ProjectionConfig(),
-    "paper": ProjectionConfig(
+    "default": SearchConfig(),
+    "paper": SearchConfig(
         encoder_start=False,
         random_starts=1,
         step="gradient",
@@ -111,9 +86,8 @@ _PRESETS = {
         steps=20_000,
         stop="elbow",
         window=5,
-        styles=False,
     ),
-    "authors": ProjectionConfig(
+    "authors": SearchConfig(
         encoder_start=False,
         random_starts=1,
         step="normalised",
@@ -121,22 +95,20 @@ _PRESETS = {
         steps=1_000,
         stop="elbow",
         window=5,
-        styles=False,
     ),
-    "restarts": ProjectionConfig(encoder_start=False, random_starts=8, steps=200),
+    "restarts": SearchConfig(encoder_start=False, random_starts=8, steps=200),
 }
 
 
-def projection_preset(name: str) -> ProjectionConfig:
+def search_preset(name: str) -> SearchConfig:
     """The settings called `name`.
 
     `default`: one encoder start and a fixed number of Adam steps. `paper`: Algorithm 1 to the letter. `authors`: the
-    normalised steps that the released scripts take; both leave styles as they are. `restarts`: eight random starts, the
-    best kept.
+    normalised steps that the released scripts take. `restarts`: eight random starts, the best kept.
 
-    >>> projection_preset("paper").steps
+    >>> search_preset("paper").steps
     20000
     """
     if name not in _PRESETS:
-        raise ConfigError(f"there is no projection preset {name!r}; choose one of {', '.join(_PRESETS)}.")
+        raise ConfigError(f"there is no search preset {name!r}; choose one of {', '.join(_PRESETS)}.")
     return _PRESETS[name]
