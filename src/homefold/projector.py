@@ -200,7 +200,8 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """Labels `(n,)` of features `(n, d)`."""
         check_is_fitted(self, "model_")
-        return self.classes_[self.explain(X).indices]
+        labels: np.ndarray = self.classes_[self.explain(X).indices]
+        return labels
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities `(n, classes)`, columns in the order of `classes_`."""

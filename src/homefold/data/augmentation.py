@@ -369,7 +369,8 @@ def _blur_matrix(sigma: Tensor, kernel_px: int, size: int) -> Tensor:
     pixels = torch.arange(size, device=sigma.device)
     neighbours = (size - 1) - ((size - 1) - (pixels + offsets[:, None]).abs()).abs()
     placement = (neighbours[:, :, None] == pixels).float()
-    return (kernels @ placement.flatten(1)).unflatten(1, (size, size))
+    placed: Tensor = (kernels @ placement.flatten(1)).unflatten(1, (size, size))
+    return placed
 
 
 def _transform_axes(images: Tensor, across: Tensor, down: Tensor) -> Tensor:

@@ -40,7 +40,8 @@ def random_filters(uniform: Tensor) -> Tensor:
 
 def _normal(uniform: Tensor) -> Tensor:
     """Standard normal numbers by the inverse of their distribution function."""
-    return torch.special.ndtri(uniform.clamp(_OPEN, 1 - _OPEN))
+    normal: Tensor = torch.special.ndtri(uniform.clamp(_OPEN, 1 - _OPEN))
+    return normal
 
 
 def filter_repeatedly(images: Tensor, filters: Tensor, passes: Tensor, most: int) -> Tensor:

@@ -168,7 +168,8 @@ def _count_sentences(index: ImageIndex, published: Published) -> list[str]:
 
 def _shape_salt(pixels: np.ndarray) -> bytes:
     """A plain 2×8 image and a plain 4×4 one have the same bytes and are not the same."""
-    return pixels.shape[0].to_bytes(8, "little") + pixels.shape[1].to_bytes(8, "little")
+    shape: bytes = pixels.shape[0].to_bytes(8, "little") + pixels.shape[1].to_bytes(8, "little")
+    return shape
 
 
 def _duplicate_groups(index: ImageIndex, digests: Sequence[bytes | BadImageError]) -> tuple[DuplicateGroup, ...]:

@@ -124,7 +124,8 @@ def _trainable(dataset: DomainDataset, names: Sequence[str]) -> np.ndarray:
     indices = _of_domains(dataset, names)
     if not dataset.splits:
         return indices
-    return indices[np.asarray([dataset.splits[i] != "test" for i in indices], dtype=bool)]
+    kept: np.ndarray = indices[np.asarray([dataset.splits[i] != "test" for i in indices], dtype=bool)]
+    return kept
 
 
 def _target(dataset: DomainDataset, name: str) -> Target:

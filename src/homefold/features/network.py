@@ -88,4 +88,5 @@ class FeatureNet(nn.Module):
         return pooled
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        return self.head(self.pooled(images))
+        z: torch.Tensor = self.head(self.pooled(images))
+        return z

@@ -46,7 +46,8 @@ def stage_maps(net: FeatureNet, images: torch.Tensor) -> list[torch.Tensor]:
 
 def features_from_map(net: FeatureNet, last: torch.Tensor) -> torch.Tensor:
     """z `(n, d)` from the last of `stage_maps`: pooling, the rest of the backbone, and the head."""
-    return net.head(backbone_stages(net.backbone).finish(last))
+    z: torch.Tensor = net.head(backbone_stages(net.backbone).finish(last))
+    return z
 
 
 def _alexnet(net: nn.Module) -> BackboneStages:

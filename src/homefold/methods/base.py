@@ -67,7 +67,8 @@ class ClassifierNetwork(nn.Module):
         self.features, self.layer = features, layer
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        return self.layer(self.features(images).float())
+        logits: torch.Tensor = self.layer(self.features(images).float())
+        return logits
 
 
 class TrainedMethod(ABC):

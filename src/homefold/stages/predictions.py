@@ -127,12 +127,14 @@ class Predictions:
     @property
     def indices(self) -> np.ndarray:
         """`(n,)` index of the most probable class."""
-        return self.probabilities.argmax(axis=1)
+        best: np.ndarray = self.probabilities.argmax(axis=1)
+        return best
 
     @property
     def labels(self) -> np.ndarray:
         """`(n,)` name of the most probable class."""
-        return np.asarray(self.class_names, dtype=object)[self.indices].astype(str)
+        names: np.ndarray = np.asarray(self.class_names, dtype=object)[self.indices].astype(str)
+        return names
 
     def abstained(self, threshold: float) -> np.ndarray:
         """`(n,)` whether the sample ended farther from the source manifold than `threshold`.

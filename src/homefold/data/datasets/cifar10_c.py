@@ -143,4 +143,5 @@ def _mapped(path: Path) -> np.ndarray:
         array = np.load(path, mmap_mode="c", allow_pickle=False)
     if array.dtype.kind not in "iu":
         raise DataError(f"{path} must hold integers; it holds {array.dtype}.")
-    return array
+    integers: np.ndarray = array
+    return integers

@@ -166,7 +166,8 @@ def _handwriting() -> np.ndarray:
 
     small = load_digits().images.astype(np.float32) / 16
     large = [np.asarray(Image.fromarray(image).resize((_SIDE, _SIDE), Image.Resampling.BICUBIC)) for image in small]
-    return np.clip(np.stack(large), 0, 1)
+    clipped: np.ndarray = np.clip(np.stack(large), 0, 1)
+    return clipped
 
 
 def _draw_scan(ink: np.ndarray) -> np.ndarray:
@@ -312,7 +313,8 @@ def _contrasting_colours(n: int, least: float, random: np.random.Generator) -> t
 def _paint(masks: np.ndarray, paper: np.ndarray, ink: np.ndarray) -> np.ndarray:
     """`(n, 32, 32, 3)`: `ink` where the mask is 1, `paper` where it is 0."""
     cover = masks[..., None]
-    return paper[:, None, None] * (1 - cover) + ink[:, None, None] * cover
+    drawn: np.ndarray = paper[:, None, None] * (1 - cover) + ink[:, None, None] * cover
+    return drawn
 
 
 def _shading(n: int, random: np.random.Generator) -> np.ndarray:
@@ -328,4 +330,5 @@ def _blur(image: np.ndarray, sigma_px: float) -> np.ndarray:
 
 
 def _to_bytes(values: np.ndarray) -> np.ndarray:
-    return np.rint(np.clip(values, 0, 255)).astype(np.uint8)
+    rounded: np.ndarray = np.rint(np.clip(values, 0, 255)).astype(np.uint8)
+    return rounded

@@ -40,7 +40,8 @@ class _BasicBlock(nn.Module):
         out: torch.Tensor = self.relu(self.bn1(self.conv1(x)))
         out = self.bn2(self.conv2(out))
         out += x if self.downsample is None else self.downsample(x)
-        return self.relu(out)
+        active: torch.Tensor = self.relu(out)
+        return active
 
 
 class _Bottleneck(nn.Module):
@@ -71,7 +72,8 @@ class _Bottleneck(nn.Module):
         out = self.relu(self.bn2(self.conv2(out)))
         out = self.bn3(self.conv3(out))
         out += x if self.downsample is None else self.downsample(x)
-        return self.relu(out)
+        active: torch.Tensor = self.relu(out)
+        return active
 
 
 class ResNet(nn.Module):
@@ -105,7 +107,8 @@ class ResNet(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
-        return self.fc(torch.flatten(self.avgpool(x), 1))
+        z: torch.Tensor = self.fc(torch.flatten(self.avgpool(x), 1))
+        return z
 
 
 def _layer(

@@ -41,7 +41,8 @@ class _WideBlock(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         active = torch.relu(self.norm1(x))
         residual = x if self.shortcut is None else self.shortcut(active)
-        return residual + self.conv2(torch.relu(self.norm2(self.conv1(active))))
+        total: torch.Tensor = residual + self.conv2(torch.relu(self.norm2(self.conv1(active))))
+        return total
 
 
 @backbone_named("wrn-16-4", paper=_PAPER)

@@ -105,4 +105,5 @@ class PerImage(Wrapped):
         copies = image.expand(self._steps * self._copies, -1, -1, -1)
         augmentation = self.task.config.features.augmentation
         varied = copies if augmentation.does_nothing else apply_augmentation(copies, augmentation, uniform, noise)
-        return varied.contiguous(memory_format=torch.channels_last).split(self._copies)
+        each: tuple[torch.Tensor, ...] = varied.contiguous(memory_format=torch.channels_last).split(self._copies)
+        return each

@@ -69,7 +69,8 @@ class _CrossGradLearner(Learner):
         """Logits `(n, domains)` of images."""
         z = self.domain_net(images)
         with torch.autocast(z.device.type, enabled=False):
-            return self.domain_classifier(z.float())
+            logits: torch.Tensor = self.domain_classifier(z.float())
+            return logits
 
     def loss(self, batch: Batch) -> torch.Tensor:
         settings = self.settings

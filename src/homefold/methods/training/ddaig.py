@@ -68,7 +68,8 @@ class _Residual(nn.Module):
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + self.layers(x)
+        perturbed: torch.Tensor = x + self.layers(x)
+        return perturbed
 
 
 class TransformationNet(nn.Module):
@@ -90,7 +91,8 @@ class TransformationNet(nn.Module):
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         own = self.blocks(self.stem(images))
         context = own.mean(dim=(2, 3), keepdim=True).expand_as(own)
-        return self.mix(torch.cat([own, context], dim=1))
+        mixed: torch.Tensor = self.mix(torch.cat([own, context], dim=1))
+        return mixed
 
 
 class DdaigLearner(Learner):

@@ -64,12 +64,14 @@ class Learner(nn.Module):
 
     def features(self, images: torch.Tensor) -> torch.Tensor:
         """z `(n, d)` that predictions are made from. images: `(n, 3, h, w)` in [0, 1]."""
-        return self.net(images)
+        z: torch.Tensor = self.net(images)
+        return z
 
     def classify(self, z: torch.Tensor) -> torch.Tensor:
         """Logits `(n, classes)` of `z: (n, d)`, in full precision; linear in z, as `linear_layer` says."""
         with torch.autocast(z.device.type, enabled=False):
-            return self.classifier(z.float())
+            logits: torch.Tensor = self.classifier(z.float())
+            return logits
 
     def linear_layer(self) -> nn.Linear:
         """A copy of the layer that `classify` applies; to be changed along with it."""

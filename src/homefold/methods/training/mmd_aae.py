@@ -161,7 +161,8 @@ class MmdAaeLearner(Learner):
         return [replace(group, rate=group.rate * self.settings.rate) for group in super().parameter_groups()]
 
     def features(self, images: torch.Tensor) -> torch.Tensor:
-        return self.encoder(self.net(images))
+        z: torch.Tensor = self.encoder(self.net(images))
+        return z
 
     def loss(self, batch: Batch) -> torch.Tensor:
         settings = self.settings
