@@ -164,6 +164,7 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
         check_classification_targets(y)
         if not isinstance(self.random_state, int | np.integer):
             raise ConfigError(f"random_state must be a whole number; got {self.random_state!r}.")
+        config = self._config()
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise DataError(f"y holds one class only ({self.classes_[0]!r}); a classifier needs at least two classes.")
@@ -172,11 +173,10 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
             _, groups = np.unique(np.asarray(without_torch(domains)), return_inverse=True)
             if groups.shape != labels.shape:
                 raise DataError(f"domains must have one entry for each of the {len(y)} features; got {groups.shape}.")
-        train, held_out = holdout_split(labels, groups, self.held_out, self.random_state)
+        train, held_out = holdout_split(labels, groups, config.held_out, config.seed)
         if len(held_out) < 2:
             raise DataError(f"{len(y)} features are too few to hold a part back; give at least two of each class.")
         z, targets = _rows_of(X), torch.from_numpy(labels)
-        config = self._config()
         self.model_ = fit_feature_model(
             z[train],
             targets[train],

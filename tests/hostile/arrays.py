@@ -135,7 +135,7 @@ def _images() -> list[Case]:
 def _fit(make: Callable[[], Any], labels: Any, domains: Any, scene: Scene) -> Call:
     def fit() -> None:
         images = make()
-        count = len(images) if hasattr(images, "__len__") and np.ndim(images) else 8
+        count = len(images) if isinstance(images, list) or (hasattr(images, "__len__") and np.ndim(images)) else 8
         given = np.arange(count) % 2 if labels is None else labels
         origins = np.arange(count) // 2 % 2 if domains is None else domains
         # The nearest feature is a manifold that cannot collapse.

@@ -21,7 +21,7 @@ from PIL import Image
 
 from homefold.data.decoding.image import IMAGE_EXTENSIONS
 from hostile import arrays
-from hostile.campaign import ANSWER, EITHER, REFUSAL, Call, Case, Command, Scene
+from hostile.campaign import ANSWER, EITHER, NO, REFUSAL, Call, Case, Command, Scene
 from hostile.damage import CONTENT_DAMAGE, PLACE_DAMAGE, Damage, garbage
 
 Make = Callable[[Scene], Any]
@@ -283,7 +283,7 @@ def _loop(scene: Scene) -> Path:
 
 
 PLACES: dict[str, tuple[Make, frozenset[str]]] = {
-    "no-name": (lambda scene: "", REFUSAL),
+    "no-name": (lambda scene: "", NO),
     "blank": (lambda scene: " ", REFUSAL),
     "here-empty": (lambda scene: ".", REFUSAL),
     "nowhere": (lambda scene: "nowhere.png", REFUSAL),

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from homefold import Homefold, ManifoldProjector
 from homefold.config import HomefoldConfig, config_to_dict
-from hostile.campaign import ANSWER, EITHER, REFUSAL, Call, Case, Command, Scene
+from hostile.campaign import ANSWER, EITHER, NO, REFUSAL, Call, Case, Command, Scene
 from hostile.damage import (
     CONTENT_DAMAGE,
     FILE_DAMAGE,
@@ -337,7 +337,7 @@ def _link(name: bytes) -> Callable[[Scene], Path]:
 PLACES: dict[str, tuple[Callable[[Scene], Any], frozenset[str]]] = {
     "projector": (lambda scene: scene.projector, EITHER),
     "nowhere": (lambda scene: "nowhere", REFUSAL),
-    "no-name": (lambda scene: "", REFUSAL),
+    "no-name": (lambda scene: "", NO),
     "here": (lambda scene: ".", REFUSAL),
     "photos": (lambda scene: scene.photos, REFUSAL),
     "file": (_new("file", Path.touch), REFUSAL),

@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         if debug:
             traceback.print_exc()
-        print(f"error: {sentence}", file=sys.stderr)
+        print(f"error: {' '.join(sentence.splitlines())}", file=sys.stderr)
         return FAILURE
 
 

@@ -139,8 +139,9 @@ def run(arguments: Sequence[str]) -> int:
     from homefold.evaluation.planning import Planner, make_plan
 
     options = command.options(typed("homefold", "bench", *arguments))
+    _require_place(options.out)
     if not command.plan:
-        _require_place(options)
+        _require_device(options.device)
     with _advice_by_settings():
         planner = Planner(options, reporter=RichReporter())
         plan = make_plan(planner)
@@ -158,13 +159,17 @@ def run(arguments: Sequence[str]) -> int:
     return 1 if any(record.status == "failed" for record in records) else 0
 
 
-def _require_place(options: BenchOptions) -> None:
-    """Refuse before images are decoded what could not run, or not be written."""
+def _require_place(out: Path) -> None:
+    """Refuse before images are decoded what could not be written."""
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"{out} is a file; give --out a folder.")
+
+
+def _require_device(name: str) -> None:
+    """Refuse before images are decoded what could not run."""
     from homefold.runtime.device import resolve_device
 
-    resolve_device(options.device)
-    if options.out.exists() and not options.out.is_dir():
-        raise ConfigError(f"{options.out} is a file; give --out a folder.")
+    resolve_device(name)
 
 
 def _advice(out: Path) -> str:

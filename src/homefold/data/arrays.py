@@ -90,6 +90,8 @@ def without_torch(values: Any) -> Any:
         return values
     if values.layout != torch.strided:
         raise DataError(f"a tensor of layout {values.layout} cannot be used; make it dense with to_dense().")
+    if values.is_quantized:
+        raise DataError("a quantised tensor cannot be used; make it floats with dequantize().")
     if values.is_meta:
         raise DataError("a tensor on the meta device holds no values; move it to the CPU before it is given.")
     values = values.detach().cpu().resolve_conj().resolve_neg()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ __all__ = ["FORMATS", "write_report"]
 
 FORMATS = ("md", "csv", "latex", "html")
 _LIST = "report.json"
+_LONGEST_NAME = 255
 
 
 def write_report(report: Report, out: Path | str, formats: tuple[str, ...] = FORMATS) -> dict[str, Any]:
@@ -73,7 +75,7 @@ def _listed(out: Path) -> set[str]:
     """What an earlier report wrote here, the list itself included; a list that is not ours counts for nothing."""
     try:
         names = json.loads((out / _LIST).read_text(encoding="utf-8"))["files"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return set()
     if not isinstance(names, list):
         return set()
@@ -82,6 +84,8 @@ def _listed(out: Path) -> set[str]:
 
 def _is_ours(name: str) -> bool:
     path = Path(name)
+    if "\0" in name or len(os.fsencode(path.name)) > _LONGEST_NAME:
+        return False
     if name in ("report.md", "report.html"):
         return True
     return len(path.parts) == 2 and path.parts[0] in ("tables", "figures") and path.name not in ("..", ".")

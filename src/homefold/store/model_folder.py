@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -196,6 +197,9 @@ def require_replaceable(path: Path) -> None:
     if path.is_symlink() and not exists:
         raise ModelFileError(f"{path} is a link to nothing; remove it, or choose another place.")
     if not exists:
+        above = next(folder for folder in Path(os.path.abspath(path)).parents if folder.exists())
+        if not above.is_dir():
+            raise ModelFileError(f"no model can be written to {path}: {above} is a file.")
         return
     found = {item.name for item in path.iterdir()} if path.is_dir() else None
     if found is None or (found and not holds_model(path)):
@@ -216,9 +220,13 @@ def read_model_folder(path: Path | str) -> tuple[dict[str, dict[str, torch.Tenso
         Tensors by part and name, and an `ImagesDescription` or a `FeaturesDescription`, by its kind.
     """
     path = Path(path)
-    if not path.exists() and path.parent.is_dir():
-        recover(path)
-    if not path.exists():
+    try:
+        if not path.exists() and path.parent.is_dir():
+            recover(path)
+        exists = path.exists()
+    except OSError as error:
+        raise ModelFileError(f"no model can be read from {cut(str(path))} ({error.strerror}).") from None
+    if not exists:
         raise ModelFileError(f"there is no model at {path}; homefold fit DATA --out {path} makes one.")
     if not path.is_dir() or not _description_in(path).exists():
         raise ModelFileError(f"{path} is not a homefold model: it has no {_DESCRIPTION}.")

@@ -181,6 +181,8 @@ class CacheEntry:
 def read_entry(folder: Path) -> CacheEntry | None:
     """The entry in a folder; None if there is none that can be used."""
     try:
+        if not all((folder / name).is_file() for name in (_INDEX_FILE, IMAGES_FILE)):
+            return None  # a pipe would be waited for
         status = (folder / _INDEX_FILE).stat()
         record = json.loads((folder / _INDEX_FILE).read_text(encoding="utf-8"))
         if record["format"] != _FORMAT:
