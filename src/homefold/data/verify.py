@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -195,13 +195,14 @@ def _told(images: Sequence[str], what: str) -> list[str]:
 
 def _duplicate_sentences(duplicates: Sequence[DuplicateGroup]) -> tuple[list[str], list[str]]:
     """On those under more than one class, and on the others."""
+    kinds: tuple[Callable[[int, int], bool], ...] = (
+        lambda domains, classes: classes > 1,
+        lambda domains, classes: domains > 1,
+        lambda domains, classes: domains == classes == 1,
+    )
     conflicts, across, within = (
         [" = ".join(group.paths) for group in duplicates if belongs(len(group.domains), len(group.classes))]
-        for belongs in (
-            lambda domains, classes: classes > 1,
-            lambda domains, classes: domains > 1,
-            lambda domains, classes: domains == classes == 1,
-        )
+        for belongs in kinds
     )
     return _told(conflicts, "under more than one class: {}. Keep each under the one class it shows."), [
         *_told(
