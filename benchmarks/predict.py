@@ -37,7 +37,7 @@ _CLASSES = 7
 
 def make_model(folder: Path, preset: str) -> None:
     """A model folder whose network is untrained: answering takes as long as with a trained one."""
-    config = preset_config(preset, features__weights="none", manifold__epochs=60)
+    config = preset_config(preset, {"features.weights": "none", "manifold.epochs": 60})
     cpu = torch.device("cpu")
     model = Homefold(config, device=cpu)
     config = model._checked_config()

@@ -14,7 +14,7 @@ from homefold.data import load_digits_mini
 def main(config: HomefoldConfig | None = None) -> list[tuple[float, float, float]]:
     """Rows of (threshold, share answered, accuracy on those) on a domain that was not trained on."""
     digits = load_digits_mini()
-    model = Homefold(config or preset_config("small", features__epochs=15), device="cpu", verbose=True)
+    model = Homefold(config or preset_config("small", {"features.epochs": 15}), device="cpu", verbose=True)
     model.fit(digits, holdout="photo")
     photo = digits.only("photo")
     answers = model.predict(photo)

@@ -34,7 +34,7 @@ def network() -> nn.Module:
 def main(folder: Path, config: HomefoldConfig | None = None) -> float:
     """Fit without `print`, save, load, and return the accuracy on `print`."""
     digits = load_digits_mini()
-    config = config or preset_config("small", features__epochs=10)
+    config = config or preset_config("small", {"features.epochs": 10})
     Homefold(config, backbone=network(), device="cpu", verbose=True).fit(digits, holdout="print").save(folder)
     model = Homefold.load(folder, backbone=network(), device="cpu")
     return model.score(digits.only("print"))

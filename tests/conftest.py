@@ -127,7 +127,7 @@ def interpreted():
 @pytest.fixture(scope="session")
 def sharp_config():
     """The small preset, smaller."""
-    return preset_config("small", **{name.replace(".", "__"): value for name, value in QUICK.items()})
+    return preset_config("small", QUICK)
 
 
 @pytest.fixture(scope="session")

@@ -503,8 +503,8 @@ def test_another_manifold_goes_on_from_the_trained_features(few_digits, quick_co
 def test_presets_and_their_settings():
     assert preset_config("paper").features.epochs == 200
     assert preset_config("paper").search.steps == 20_000
-    assert preset_config("small", features__augmentation__noise_sigma=0.1).features.augmentation.noise_sigma == 0.1
+    assert preset_config("small", {"features.augmentation.noise_sigma": 0.1}).features.augmentation.noise_sigma == 0.1
     with pytest.raises(ConfigError, match=r"there is no setting 'features\.epoch'"):
-        preset_config("small", features__epoch=3)
+        preset_config("small", {"features.epoch": 3})
     with pytest.raises(ConfigError, match="default, thorough, small, small-thorough, paper"):
         preset_config("large")

@@ -83,14 +83,14 @@ def test_without_the_plugin_its_names_are_unknown_before_anything_is_trained(fea
     with pytest.raises(ConfigError, match=r"no manifold 'pca'; choose one of .*, or one that a plugin registers"):
         ManifoldProjector(manifold="pca", device="cpu").fit(*features)
     with pytest.raises(ConfigError, match=r"no backbone 'tiny'; choose one of alexnet, .*, or one that a plugin reg"):
-        Homefold(preset_config("small", features__backbone="tiny")).fit(load_digits_mini())
+        Homefold(preset_config("small", {"features.backbone": "tiny"})).fit(load_digits_mini())
 
 
 def test_a_backbone_of_a_plugin_has_its_own_rate_and_blocks():
     load_plugin(TINY)
-    assert preset_config("small", features__backbone="tiny").features.learning_rate == 0.2
+    assert preset_config("small", {"features.backbone": "tiny"}).features.learning_rate == 0.2
     for preset in ("default", "paper"):
-        assert preset_config(preset, features__backbone="tiny").features.learning_rate == (
+        assert preset_config(preset, {"features.backbone": "tiny"}).features.learning_rate == (
             preset_config(preset).features.learning_rate
         )
     assert early_blocks(BACKBONES["tiny"].build(), (32, 32)) == ("low", "high")

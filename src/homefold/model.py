@@ -58,9 +58,9 @@ class Homefold:
     """A classifier for images from domains it has never seen.
 
     Args:
-        config: every setting; None takes the preset's.
+        config: every setting; None takes the preset's. Give one of the two.
         preset: `default` (a pretrained ResNet-18), `small` (a small network from scratch, for CPUs), `thorough`,
-            `small-thorough` (see `preset_config`) or `paper`.
+            `small-thorough` (see `preset_config`) or `paper`; None is `default`.
         backbone: a network of your own, any module that turns `(n, 3, h, w)` images into `(n, d)` features; replaces
             the configured one. It must be given to `load` again, since a model folder holds no code.
         device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
@@ -80,14 +80,18 @@ class Homefold:
         self,
         config: HomefoldConfig | None = None,
         *,
-        preset: str = "default",
+        preset: str | None = None,
         backbone: nn.Module | None = None,
         device: str | torch.device = "auto",
         deterministic: bool = False,
         verbose: bool = False,
         reporter: ProgressReporter | None = None,
     ) -> None:
-        self.config = config or preset_config(preset)
+        if config is not None and preset is not None:
+            raise ConfigError(
+                "give Homefold a config or a preset, not both; preset_config changes settings of a preset."
+            )
+        self.config = config or preset_config(preset or "default")
         self.device = resolve_device(device)
         self.deterministic = deterministic
         self.reporter: ProgressReporter = reporter or (RichReporter() if verbose else SilentReporter())

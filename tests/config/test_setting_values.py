@@ -190,6 +190,6 @@ def test_the_same_as_text_after_the_methods_name(name, setting):
 
 
 def test_counts_go_up_to_what_an_index_can_be():
-    assert preset_config("small", features__epochs=LARGEST_COUNT).features.epochs == LARGEST_COUNT
+    assert preset_config("small", {"features.epochs": LARGEST_COUNT}).features.epochs == LARGEST_COUNT
     with pytest.raises(ConfigError, match="epochs must be a whole number of at most 2147483647; got 2147483648"):
-        preset_config("small", features__epochs=LARGEST_COUNT + 1)
+        preset_config("small", {"features.epochs": LARGEST_COUNT + 1})

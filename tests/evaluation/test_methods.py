@@ -54,7 +54,7 @@ def test_a_name_is_taken_once():
 
 
 class TestSettings:
-    BASE = preset_config("small", manifold__epochs=60)
+    BASE = preset_config("small", {"manifold.epochs": 60})
 
     def test_deep_all_has_cross_entropy_in_the_place_of_the_metric_loss(self):
         features = find_method("deep-all").configure(self.BASE, "quick").features

@@ -19,7 +19,7 @@ class TestPaper:
     @pytest.mark.parametrize("backbone", ["resnet18", "resnet50"])
     def test_resnets(self, backbone):
         config = bench_config("paper", backbone)
-        assert config == preset_config("paper", features__backbone=backbone)
+        assert config == preset_config("paper", {"features.backbone": backbone})
         assert (config.features.learning_rate, config.features.epochs, config.features.batch_size) == (0.001, 200, 128)
         assert (config.manifold.epochs, config.manifold.batch_size) == (350, 64)
         assert (config.classifier.epochs, config.classifier.batch_size) == (20, 64)
@@ -43,7 +43,7 @@ class TestPaper:
 
 
 def test_a_network_without_batch_norm_has_a_rate_of_its_own():
-    alexnet = preset_config("default", features__backbone="alexnet")
+    alexnet = preset_config("default", {"features.backbone": "alexnet"})
     assert alexnet.features.learning_rate == 0.003
     resnet = preset_config("default")
     changed = {"features.backbone": "resnet18", "features.learning_rate": resnet.features.learning_rate}
@@ -51,7 +51,7 @@ def test_a_network_without_batch_norm_has_a_rate_of_its_own():
     for preset in ("default", "thorough", "quick"):
         assert bench_config(preset, "alexnet").features.learning_rate == 0.003
     assert (
-        preset_config("default", features__backbone="alexnet", features__learning_rate=0.1).features.learning_rate
+        preset_config("default", {"features.backbone": "alexnet", "features.learning_rate": 0.1}).features.learning_rate
         == 0.1
     )
     assert bench_config("paper", "alexnet").features.learning_rate == 0.001

@@ -145,7 +145,7 @@ def test_a_backbone_frozen_at_random_weights_is_told(config, few_digits):
 
 @pytest.mark.parametrize("preset", list_presets())
 def test_freezing_alone_turns_off_what_a_preset_has_and_leaves_the_rest(preset):
-    plain, frozen = preset_config(preset), preset_config(preset, features__freeze="backbone")
+    plain, frozen = preset_config(preset), preset_config(preset, {"features.freeze": "backbone"})
     frozen.require_consistent()
     assert frozen.features.augmentation.does_nothing
     assert frozen.features.mix_style_probability == 0

@@ -160,9 +160,9 @@ def test_textures_are_averaged_with_the_views_whatever_comes_with_an_image(fitte
 
 
 def test_what_training_did_not_mirror_is_not_mirrored():
-    digits = preset_config("small", look__views=2)
+    digits = preset_config("small", {"look.views": 2})
     assert [view.part for view in digits.views()] == ["whole", "centre"]
-    photos = preset_config("default", look__views=2)
+    photos = preset_config("default", {"look.views": 2})
     assert photos.views() == (View(), View(mirrored=True))
     assert [view.mirrored for view in photos.views(LookConfig(views=3, mirror=False))] == [False] * 3
 

@@ -70,7 +70,7 @@ def build(source: DomainDataset) -> Callable[..., torch.nn.Module]:
     """A method's learner before training, in training mode."""
 
     def learner(method, *, backbone: str = "digits-bn", side: int = SIDE_PX, **settings: object) -> torch.nn.Module:
-        config = preset_config("small", features__backbone=backbone, features__feature_dim=32).features
+        config = preset_config("small", {"features.backbone": backbone, "features.feature_dim": 32}).features
         net = build_feature_net(
             replace(config, **settings), (side, side), normalisation="half", seed=0, pretrained=True
         )

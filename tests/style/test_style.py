@@ -242,11 +242,13 @@ def fitted(digits):
     names = digits.domain_names
     config = preset_config(
         "small",
-        features__epochs=2,
-        features__feature_dim=32,
-        manifold__epochs=150,
-        style__blocks=BLOCKS,
-        style__manifold="mean",
+        {
+            "features.epochs": 2,
+            "features.feature_dim": 32,
+            "manifold.epochs": 150,
+            "style.blocks": BLOCKS,
+            "style.manifold": "mean",
+        },
     )
     source = digits.without(names[0])
     source = source.subset(np.arange(0, len(source), 6))
@@ -273,7 +275,7 @@ class TestWholeModel:
         assert found.accuracy_with_projection == pytest.approx(model.score(some))
 
     def test_unknown_blocks_are_told_before_any_training(self, digits):
-        config = preset_config("small", style__blocks=("layer1",))
+        config = preset_config("small", {"style.blocks": ("layer1",)})
         with pytest.raises(ConfigError, match=r"layer1.*its blocks are block1"):
             Homefold(config, device="cpu").fit(digits)
 
@@ -310,7 +312,7 @@ class TestWholeModel:
         assert preset_config("small").style == StyleConfig(("early",), "domains", 0.5)
 
     def test_after_a_fit_the_model_names_the_blocks_and_the_settings_are_as_they_were(self, digits):
-        config = preset_config("small", features__epochs=1, features__feature_dim=16, manifold__kind="nearest")
+        config = preset_config("small", {"features.epochs": 1, "features.feature_dim": 16, "manifold.kind": "nearest"})
         some = digits.subset(np.arange(0, len(digits), 24))
         model = Homefold(config, device="cpu").fit(some)
         assert model.trained.config.style == replace(config.style, blocks=("block1", "block2"))

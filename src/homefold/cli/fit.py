@@ -138,14 +138,14 @@ def _parse(arguments: Sequence[str]) -> FitOptions:
     # They decide the other defaults, so they are looked for before all else.
     preset = _named(arguments, "--preset")
     preset = preset if preset in list_presets() else "default"
-    decisive = {"features__backbone": _named(arguments, "--backbone", "--features.backbone")}
+    decisive = {"features.backbone": _named(arguments, "--backbone", "--features.backbone")}
     if _named(arguments, "--features.freeze") == "backbone":
-        decisive["features__freeze"] = "backbone"
+        decisive["features.freeze"] = "backbone"
     default = FitOptions(
         data=tyro.MISSING,
         out=tyro.MISSING,
         preset=preset,  # type: ignore[arg-type]
-        settings=preset_config(preset, **{name: value for name, value in decisive.items() if value}),
+        settings=preset_config(preset, {name: value for name, value in decisive.items() if value}),
     )
     return parse(FitOptions, "fit", arguments, default)
 

@@ -18,6 +18,7 @@ __all__ = [
     "current_names",
     "current_settings",
     "current_word",
+    "from_underscores",
     "without_removed_settings",
 ]
 
@@ -65,6 +66,15 @@ def current_names(settings: Mapping[str, Any]) -> dict[str, Any]:
         if name in RENAMED:
             warnings.warn(f"the setting {name} is called {RENAMED[name]} now.", DeprecationWarning, stacklevel=3)
     return {RENAMED.get(name, name): value for name, value in settings.items()}
+
+
+def from_underscores(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings given as keywords, with two underscores for each dot, by their dotted names; warns of any."""
+    dotted = {name.replace("__", "."): value for name, value in settings.items()}
+    if dotted:
+        given = ", ".join(f'"{name}": …' for name in dotted)
+        warnings.warn(f"give settings by their dotted names: {{{given}}}.", DeprecationWarning, stacklevel=3)
+    return dotted
 
 
 def current_settings(values: Mapping[str, Any]) -> dict[str, Any]:

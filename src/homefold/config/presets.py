@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from homefold.config.augmentation import AugmentationConfig, augmentation_preset
@@ -12,7 +13,7 @@ from homefold.config.backbones import BACKBONES
 from homefold.config.features import FeatureConfig
 from homefold.config.look import look_preset
 from homefold.config.manifold import paper_manifold_config
-from homefold.config.migration import current_names
+from homefold.config.migration import current_names, from_underscores
 from homefold.config.preprocessing import PreprocessingConfig
 from homefold.config.search import search_preset
 from homefold.config.style import EARLY, StyleConfig
@@ -106,26 +107,30 @@ def list_presets() -> list[str]:
     return list(_PRESETS)
 
 
-def preset_config(name: str = "default", **settings: Any) -> HomefoldConfig:
+def preset_config(
+    name: str = "default", settings: Mapping[str, Any] = MappingProxyType({}), **underscored: Any
+) -> HomefoldConfig:
     """The configuration called `name`, with single settings changed.
 
     Args:
         name: `default` (a pretrained ResNet-18 at 224 px), `small` (a small network from scratch at 32 px, for CPUs),
             `thorough` (`default`, and each image is answered by 8 views with the styles of each source domain),
             `small-thorough` (`small` and 4 fixed filters) or `paper` (the text to the letter).
-        settings: dotted names with the dots written as two underscores. With `features__backbone="alexnet"` the presets
-            `default` and `thorough` have a learning rate of 0.003, unless that is given too. With
-            `features__freeze="backbone"` what a frozen backbone leaves no room for is off, unless it is given too.
+        settings: values by dotted name. With `features.backbone` at `alexnet` the presets `default` and `thorough` have
+            a learning rate of 0.003, unless that is given too. With `features.freeze` at `backbone` what a frozen
+            backbone leaves no room for is off, unless it is given too.
+        underscored: the same with two underscores for each dot, as earlier versions had it.
 
-    >>> preset_config("small", features__epochs=5).features.epochs
+    >>> preset_config("small", {"features.epochs": 5}).features.epochs
     5
     """
     if name not in _PRESETS:
         raise ConfigError(f"there is no preset {name!r}; choose one of {', '.join(_PRESETS)}.")
-    backbone = str(settings.get("features__backbone", ""))
+    settings = {**settings, **from_underscores(underscored)}
+    backbone = str(settings.get("features.backbone", ""))
     if backbone and backbone in BACKBONES and name in BACKBONES[backbone].rates:
-        settings = {"features__learning_rate": BACKBONES[backbone].rates[name], **settings}
-    return replace_settings(_PRESETS[name](), {key.replace("__", "."): value for key, value in settings.items()})
+        settings = {"features.learning_rate": BACKBONES[backbone].rates[name], **settings}
+    return replace_settings(_PRESETS[name](), settings)
 
 
 C = TypeVar("C")
@@ -149,7 +154,7 @@ def make_room(config: C, settings: Mapping[str, Any]) -> C:
 
     A frozen backbone sees images once and as they are: no augmentation, no MixStyle, and so no mirrored views.
 
-    >>> preset_config("default", features__freeze="backbone").features.mix_style_probability
+    >>> preset_config("default", {"features.freeze": "backbone"}).features.mix_style_probability
     0.0
     """
     if not isinstance(config, HomefoldConfig) or settings.get("features.freeze") != "backbone":

@@ -46,7 +46,7 @@ def bench_config(preset: str, backbone: str, *, weights: str = "", elbow_search:
 
 def _paper(backbone: str) -> HomefoldConfig:
     """Section 2 of the method's description: numbers that the text gives, backbone by backbone."""
-    config = preset_config("paper", features__backbone=backbone)
+    config = preset_config("paper", {"features.backbone": backbone})
     return replace_settings(config, dict(BACKBONES[backbone].paper)) if backbone in BACKBONES else config
 
 
@@ -55,12 +55,12 @@ def _is_small(backbone: str) -> bool:
 
 
 def _default(backbone: str) -> HomefoldConfig:
-    return preset_config("small" if _is_small(backbone) else "default", features__backbone=backbone)
+    return preset_config("small" if _is_small(backbone) else "default", {"features.backbone": backbone})
 
 
 def _thorough(backbone: str) -> HomefoldConfig:
     name = "small-thorough" if _is_small(backbone) else "thorough"
-    return preset_config(name, features__backbone=backbone)
+    return preset_config(name, {"features.backbone": backbone})
 
 
 def _quick(backbone: str) -> HomefoldConfig:
