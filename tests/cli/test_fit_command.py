@@ -115,6 +115,7 @@ def test_what_cannot_work_is_refused_before_an_image_is_decoded(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", [["--features.freeze", "backbone"], ["--features.freeze=backbone"]])
 def test_freezing_the_backbone_is_one_flag(
     homefold: Homefold, shared_photos: Path, tmp_path: Path, flag: list[str]

@@ -125,6 +125,7 @@ def test_an_empty_word_never_stands_for_the_current_folder(
     assert everything(place) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

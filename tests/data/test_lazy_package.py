@@ -39,6 +39,7 @@ def test_a_name_that_does_not_exist_is_an_attribute_error():
         homefold.data.load_imagse  # noqa: B018
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "first", ["registry", "datasets.digits_dg", "datasets.digits_few_shot", "datasets.pacs", "verify"]
 )
@@ -50,6 +51,7 @@ def test_all_built_in_datasets_are_known_whichever_file_is_imported_first(first)
     assert names == "digits-mini cifar10-c digits-dg digits-few-shot folder office-home pacs vlcs"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["data", "list"], ["data", "--help"]])
 def test_datasets_are_listed_without_torch(words):
     found = _says(

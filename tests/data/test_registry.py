@@ -79,6 +79,7 @@ def test_the_embedded_dataset_is_loaded_by_name_as_it_is_drawn():
     assert dataset.images.shape == (3480, 32, 32, 3)
 
 
+@pytest.mark.slow
 def test_the_embedded_dataset_comes_in_the_size_domains_and_seed_asked_for():
     small = load_dataset("digits-mini", size=(16, 20), domains=["street", "scan"])
     assert small.images.shape == (1740, 16, 20, 3)

@@ -86,6 +86,7 @@ class Killed(BaseException):
     """Stands for the end of the process: nothing catches it."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("runs", "epoch"), [(1, 1), (1, 3), (2, 7)])
 def test_a_killed_training_goes_on_to_the_same_bytes_without_another_pass(
     config, few_digits, tmp_path, monkeypatch, runs, epoch
@@ -115,6 +116,7 @@ def test_a_checkpoint_of_another_kind_of_training_is_refused(config, few_digits,
         start(replace(config, epochs=1, freeze=after), few_digits, checkpoint=checkpoint)
 
 
+@pytest.mark.slow
 def test_a_frozen_model_brings_styles_home_and_answers_the_same_after_loading(frozen_config, few_digits, tmp_path):
     styled = replace_settings(frozen_config, {"style.blocks": ("early",), "style.manifold": "domains"})
     model = Homefold(styled, device="cpu").fit(few_digits, holdout="street")

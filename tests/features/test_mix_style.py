@@ -187,6 +187,7 @@ def test_with_probability_zero_nothing_changes_and_at_one_half_about_half_do():
     assert kept[1.0] < 0.01
 
 
+@pytest.mark.slow
 def test_the_whole_step_is_one_graph_for_the_compiler():
     net, images = small_net().train(), images_of_two_styles()
     style = MixStyle(net, last_modules(net.backbone, ("block1", "block3"), "mix_style_layers"), 1.0, 0.5, CPU)
@@ -270,6 +271,7 @@ class Killed(BaseException):
     """Stands for the end of the process: nothing catches it."""
 
 
+@pytest.mark.slow
 def test_a_killed_training_goes_on_to_the_same_bytes_and_leaves_no_hooks(few_digits, quick_config, tmp_path):
     config = replace(quick_config.features, epochs=3, mix_style_probability=0.5, mix_style_layers=("block1", "block2"))
 

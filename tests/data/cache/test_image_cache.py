@@ -440,6 +440,7 @@ def _start_and_hang(photos) -> subprocess.Popen[str]:
     return process
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_decode_once_and_agree(photos, cache_dir):
     processes = [_start(photos, "go") for _ in range(2)]
     ended = [json.loads(process.communicate(timeout=60)[0]) for process in processes]

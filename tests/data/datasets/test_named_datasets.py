@@ -460,6 +460,7 @@ _DAMAGED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:invalid escape sequence")
 @pytest.mark.parametrize("kind", _DAMAGED)
 def test_a_file_of_arrays_that_is_damaged_anywhere_gives_images_or_a_sentence(tmp_path, kind):

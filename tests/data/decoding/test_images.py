@@ -81,6 +81,7 @@ def _says(code: str) -> list[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
 
+@pytest.mark.slow
 def test_torchvisions_decoder_is_found_without_importing_torchvision_and_stays_when_it_is_imported():
     assert _says(
         "import sys; from homefold.data.decoding import image as images; found = images._jpeg_decoder(); "
@@ -89,6 +90,7 @@ def test_torchvisions_decoder_is_found_without_importing_torchvision_and_stays_w
     ) == ["True", "False", "True"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault", ["images._TORCHVISIONS_LIBRARIES = ('of_another_version',)", "torch.ops.load_library = refuse"]
 )
