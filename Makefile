@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)  ## Install if needed, then train and project on the embedded dataset (about 3 minutes on 2 cores)
 	$(BIN)/homefold demo --out demo-output
 
-fast: $(STAMP)  ## The tests marked fast: some of every package, within a minute on 2 cores
+fast: $(STAMP)  ## The tests marked fast: some of every package
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m fast
 
 test: $(STAMP) lint types  ## Install if needed, then run every check

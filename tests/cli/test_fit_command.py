@@ -409,6 +409,7 @@ def test_what_other_settings_or_images_began_is_not_gone_on_with(
     assert not unfinished.exists()
 
 
+@pytest.mark.slow
 def test_stage_1_is_not_trained_again_after_a_stop_in_stage_2(
     homefold: Homefold, shared_photos: Path, tmp_path: Path, unfinished: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -458,6 +459,7 @@ def killed_at_the_end(
     return tmp_path / "m", tmp_path / "m.unfinished"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code"),
     [

@@ -152,6 +152,7 @@ def test_what_could_not_be_done_is_told_before_any_work(
     assert content(place) == {"a.txt": b"mine"}
 
 
+@pytest.mark.slow
 def test_a_command_of_bytes_that_are_no_text_is_kept_escaped(
     homefold: Homefold, shared_photos: Path, tmp_path: Path
 ) -> None:

@@ -161,6 +161,7 @@ def test_before_a_bad_image_only_complete_answers_are_printed(
     assert [Path(line["path"]).name for line in ended.json_lines] == ["00.png", "01.png", "02.png", "03.png"]
 
 
+@pytest.mark.slow
 def test_skip_bad_answers_for_the_others_and_counts_the_bad(
     homefold: Homefold, shared_model: Path, with_bad_images: Path
 ) -> None:

@@ -73,6 +73,7 @@ def test_an_entry_is_plain_json_without_its_loader():
     assert not {"load", "index"} & set(entry)
 
 
+@pytest.mark.slow
 def test_the_embedded_dataset_is_loaded_by_name_as_it_is_drawn():
     dataset = load_dataset("digits-mini", seed=0)
     assert dataset.name == "digits-mini"

@@ -29,6 +29,7 @@ def test_the_papers_parameters_with_resnet18_are_11_32_million():
     assert round(total / 1e6, 2) == 11.32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "size", "dim"),
     [

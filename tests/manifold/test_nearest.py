@@ -28,6 +28,7 @@ def brute_force(z: torch.Tensor, bank: torch.Tensor) -> list[int]:
     return answers
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 80), st.integers(1, 40), st.integers(2, 9), st.integers(0, 10_000), st.integers(3, 64))
 def test_it_finds_what_brute_force_finds(n: int, k: int, d: int, seed: int, bank_tile: int) -> None:

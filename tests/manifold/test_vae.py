@@ -312,6 +312,7 @@ def test_the_convolutional_vae_takes_square_features(dim: int) -> None:
     assert model.latent_dim == (64 if dim == 1024 else 32)
 
 
+@pytest.mark.slow
 def test_the_convolutional_vae_learns() -> None:
     z = clustered(400)
     config = ManifoldConfig(kind="conv-vae", latent_dim=8, epochs=40, batch_size=32)

@@ -14,6 +14,7 @@ from homefold.manifold.vae import build_vae, fit_vae, vae_loss
 from homefold.manifold.vae_gradient import VAEGradient, linear_layers
 
 
+@pytest.mark.slow
 @given(
     hidden=st.lists(st.integers(1, 9), min_size=1, max_size=3),
     feature_dim=st.integers(1, 12),

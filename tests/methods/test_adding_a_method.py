@@ -61,6 +61,7 @@ def test_the_example_keeps_its_own_rules(mixup, build, batch):
     assert mixup.search_space().keys() == {"strength"}
 
 
+@pytest.mark.slow
 def test_the_benchmark_runs_adapts_and_resumes_every_training_time_method(few_digits, tmp_path):
     methods = tuple(info.name for info in list_methods() if isinstance(find_method(info.name), LearnerMethod))
     options = BenchOptions(

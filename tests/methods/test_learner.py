@@ -202,6 +202,7 @@ def test_the_classifier_network_is_a_copy_that_answers_the_same(task_for, unseen
     assert kinds["plain"] == kinds["deep-all"] == FeatureNet != kinds["doubled"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("backbone", "size", "shapes"),
     [

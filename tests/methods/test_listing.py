@@ -21,6 +21,7 @@ sys.exit(f"imported {{loaded}}" if loaded else code)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["methods"], ["methods", "--json"], ["methods", "--help"]])
 def test_listing_imports_nothing_heavy(arguments):
     program = PROGRAM.format(arguments=arguments, heavy=HEAVY)

@@ -47,6 +47,7 @@ EVERY = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", EVERY)
 def test_engines_agree(manifold, features, config):
     one = project(manifold, features[:7], replace(config, engine="reference"), seed=3)
@@ -188,6 +189,7 @@ def test_one_nearest_neighbour_answers_with_a_source_feature(features):
     assert found.start_names == ("nearest source feature",)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_steps(manifold, features, monkeypatch):
     """Count the tensors a search keeps alive: the same for 10 and for 400 steps."""
     import gc

@@ -111,6 +111,7 @@ def test_threads_that_share_a_recording_get_their_own_answers():
     assert all(right)
 
 
+@pytest.mark.slow
 def test_a_recording_does_not_keep_its_manifold_alive():
     manifold, recorder = small_manifold(), CountingRecorder()
     for _ in range(5):

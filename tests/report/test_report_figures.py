@@ -96,6 +96,7 @@ def test_the_gallery_counts_what_was_corrected_and_spoiled(made: Made) -> None:
     assert f"{lost} of n = 80 images spoiled" in spoiled.caption
 
 
+@pytest.mark.slow
 def test_confusion_calibration_and_coverage_say_what_the_answers_give(made: Made) -> None:
     arrays = artifact_arrays("vae", "photo", 0)
     accuracy = 100 * (arrays["predicted"] == arrays["labels"]).mean()
@@ -119,6 +120,7 @@ def test_the_loss_is_the_full_methods_with_its_elbows(made: Made) -> None:
     assert all(figure.alt.endswith("elbows at 45, 80.") for figure in figures)
 
 
+@pytest.mark.slow
 def test_runs_without_probabilities_before_still_have_the_rest(tmp_path: Path) -> None:
     records = pacs_records(1)[-4:]
     write_runs(tmp_path, records)

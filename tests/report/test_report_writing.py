@@ -71,6 +71,7 @@ def test_a_training_that_two_runs_share_counts_once_in_the_head(tmp_path: Path) 
     assert build_report(folder, figures=False).facts["Training"] == "2 min 5 s in all"
 
 
+@pytest.mark.slow
 def test_the_same_runs_give_the_same_files(tmp_path: Path) -> None:
     folder = read_runs(write_runs(tmp_path / "runs", pacs_records(2)))
     for name in ("a", "b"):

@@ -26,6 +26,7 @@ def test_the_package_and_its_help_import_no_torch_and_no_matplotlib() -> None:
     python(COMMAND.format(arguments=["report", "--help"], modules=NO_PICTURES))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "modules"), [("csv", NO_PICTURES), ("all", NO_TORCH)])
 def test_a_report_imports_no_torch_and_matplotlib_only_to_draw(tmp_path: Path, form: str, modules: str) -> None:
     records = pacs_records(1)[-4:]

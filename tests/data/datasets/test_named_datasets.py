@@ -255,6 +255,7 @@ def test_vlcs_full_alone_has_no_split(tmp_path):
     assert (len(dataset), dataset.splits) == (5, ())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Real World", "Real_World", "RealWorld"])
 def test_office_home_real_world_may_be_written_in_any_way(tmp_path, name):
     folders = ("Art", "Clipart", "Product", name)

@@ -53,6 +53,7 @@ def test_every_supported_kind_of_file_is_decoded(tmp_path, extension):
     assert _corners(image) == [RED, GREEN, BLUE, WHITE]
 
 
+@pytest.mark.slow
 @given(
     size=st.tuples(st.integers(1, 70), st.integers(1, 70)),
     quality=st.integers(1, 100),

@@ -56,6 +56,7 @@ def test_ttt_steps_down_the_loss_of_telling_four_turns(toy):
     assert found == pytest.approx(softmax(layer @ (shared - RATE * slope) @ turns[0]), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_ttt_takes_the_head_that_was_trained_along(finished, scan):
     base = finished("rotation")
     assert isinstance(base.trained.learner, RotationLearner)

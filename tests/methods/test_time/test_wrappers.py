@@ -38,6 +38,7 @@ def ask(trained, dataset, key="scan"):
     return trained.answer(ImageSet(dataset.images, key)).predictions.probabilities
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAST)
 def test_it_answers_well_above_chance_for_a_domain_it_has_never_seen(name, finished, scan):
     wrapped = finished(BASE[name]).wrapped_by(name, **FAST[name])
@@ -49,6 +50,7 @@ def test_it_answers_well_above_chance_for_a_domain_it_has_never_seen(name, finis
     assert answers.seconds > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAST)
 def test_at_its_null_setting_it_answers_as_the_wrapped_model_does(name, finished, scan):
     base = finished(BASE[name])
@@ -58,6 +60,7 @@ def test_at_its_null_setting_it_answers_as_the_wrapped_model_does(name, finished
     assert np.abs(ask(active, scan) - expected).max() > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", ["mmd-aae", "d-sam"])
 def test_networks_whose_answer_is_put_together_can_be_wrapped_by_all(base, finished, scan):
     trained = finished(base, features__epochs=1)
@@ -90,6 +93,7 @@ def test_a_test_time_method_wraps_no_other():
         find_method("t3a+tent")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAST)
 def test_it_leaves_the_wrapped_model_as_it_was(name, finished, scan):
     base = finished(BASE[name])

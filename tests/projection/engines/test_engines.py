@@ -169,6 +169,7 @@ def test_the_projection_says_which_engine_ran(manifold):
     assert chosen_engine(SearchConfig(), nearest) == project(nearest, torch.ones(1, 24), SearchConfig()).engine
 
 
+@pytest.mark.slow
 def test_a_decoder_that_a_search_was_made_for_is_not_kept_alive():
     decode = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh())
     search = TensorSearch(decode, 4, SearchConfig(), torch.zeros(1), latent_dim=2, feature_dim=3)
@@ -189,6 +190,7 @@ def test_no_step_at_all_still_measures_where_it_is():
     torch.testing.assert_close(found.similarity_after, expected.similarity_after)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["gradient", "normalised", "adam"])
 @pytest.mark.parametrize("stop", ["fixed", "elbow"])
 def test_the_arithmetic_that_a_gpu_compiles_is_that_of_the_rules(step, stop):

@@ -64,6 +64,7 @@ def compiled_bytes(widths: tuple[int, ...], config: SearchConfig) -> int:
     ).metadata.shared
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("widths", "precision"), [((32, 128, 128), "high"), ((60, 250, 120), "medium")])
 def test_what_is_said_to_fit_does(widths, precision):
     found = {}
