@@ -4,7 +4,7 @@
     python study/familiar_dump.py RUNS --data PACS --out FOLDER
 
 One file a run of `vae` in RUNS, `FOLDER/RUN.npz`, from which rules are tried that tell familiar images from others:
-answers with and without projection, distances to the source manifold, and distances of the image's style to the styles of
+answers with and without projection, distances to the source manifold, and distances of its style to the styles of
 each source domain after each block. The models are found again in RUNS/stages; nothing is trained twice.
 """
 
