@@ -7,7 +7,7 @@ KILLS ?= 50
 # Scripts whose names do not end in .py.
 COMMANDS := scripts/kills scripts/same-answers scripts/same-speed
 
-.PHONY: demo fast test hostile kills lint types check oldest wheel clean help
+.PHONY: demo fast test hostile kills study lint types check oldest wheel clean help
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -34,9 +34,12 @@ hostile: $(STAMP)  ## All inputs that nobody should give, with counts by verdict
 kills: $(STAMP)  ## Kill fit and bench KILLS times and at every file they write, and compare (about 20 minutes)
 	$(BIN)/python scripts/kills --kills $(KILLS)
 
+study: $(STAMP)  ## Write the tables of the study's pages from its records
+	$(BIN)/python study/pages.py
+
 lint: $(STAMP)  ## Style, and that each floor knows only the floors below
-	$(BIN)/ruff check src tests benchmarks examples scripts $(COMMANDS)
-	$(BIN)/ruff format --check src tests benchmarks examples scripts $(COMMANDS)
+	$(BIN)/ruff check src tests benchmarks examples scripts study $(COMMANDS)
+	$(BIN)/ruff format --check src tests benchmarks examples scripts study $(COMMANDS)
 	$(BIN)/lint-imports
 
 types: $(STAMP)  ## Types of the package and of the scripts
