@@ -2,7 +2,7 @@
 
     python study/familiar_rules.py FOLDER --out study/computed/familiar-images.json
 
-A rule says for which images the projected answer is taken; the others keep the answer without projection. Thresholds are
+A rule says which images get the projected answer; the others keep the answer without projection. Thresholds are
 quantiles over the held-out source images of the same run: nothing of the unseen domain is used. Figures are differences
 to no projection in points of accuracy, means over the runs of one method.
 """

@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 STUDY = Path(__file__).parents[1] / "study"
+pytestmark = pytest.mark.slow
 
 
 def check(script: Path) -> subprocess.CompletedProcess[str]:
