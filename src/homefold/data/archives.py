@@ -85,13 +85,11 @@ class ArchiveImage:
     Every read opens the archive anew: no file position is shared between threads.
 
     Args:
-        archive: the tar or zip.
-        archive_stamp: the archive's own, taken before its table was read.
+        archive, archive_stamp: the tar or zip, and its stamp from before its table was read.
         member: its name inside.
-        offset: where its bytes begin; in a zip, where its local header does.
-        stored_bytes: how many bytes it takes up there.
+        offset, stored_bytes: where its bytes begin (in a zip its local header), and how many they are.
         in_zip: whether a zip's local header stands before the bytes.
-        unpacked_bytes: how many bytes it has unpacked, where they are compressed; None where they are not.
+        unpacked_bytes: how many bytes it has unpacked, where they are compressed.
         checksum: CRC-32 of the unpacked bytes; None in a tar, which has none.
         fault: why it cannot be read, where that is known already, to stand after its name.
     """
@@ -148,7 +146,11 @@ class ArchiveImage:
             raise BadImageError(self.path, f"is damaged (it should lie at byte {self.offset})") from None
         if len(content) < self.stored_bytes:
             raise BadImageError(self.path, "is cut off: the archive ends before it does")
-        return self._unpacked(content)
+        if self.unpacked_bytes is not None:
+            content = self._inflated(content, self.unpacked_bytes)
+        if self.checksum is not None and zlib.crc32(content) != self.checksum:
+            raise BadImageError(self.path, "is damaged (its checksum is wrong)")
+        return content
 
     def _skip_local_header(self, file: io.BufferedReader) -> None:
         header = file.read(_ZIP_LOCAL_HEADER.size)
@@ -156,13 +158,6 @@ class ArchiveImage:
             raise BadImageError(self.path, "is damaged (the zip's header for it is not where it should be)")
         _, name_bytes, extra_bytes = _ZIP_LOCAL_HEADER.unpack(header)
         file.seek(name_bytes + extra_bytes, os.SEEK_CUR)
-
-    def _unpacked(self, content: bytes) -> bytes:
-        if self.unpacked_bytes is not None:
-            content = self._inflated(content, self.unpacked_bytes)
-        if self.checksum is not None and zlib.crc32(content) != self.checksum:
-            raise BadImageError(self.path, "is damaged (its checksum is wrong)")
-        return content
 
     def _inflated(self, content: bytes, size: int) -> bytes:
         """No more than `size` bytes: a few can unfold to any number."""
@@ -197,14 +192,14 @@ def list_folder(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
     images: list[Path] = []
     others: list[Path] = []
     with walking(folder), os.scandir(folder) as entries:
-        for entry in entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
             path = folder / entry.name
             if os.path.isdir(path) if entry.is_symlink() else entry.is_dir():
-                if not entry.name.startswith(".") and entry.name != _ARCHIVERS_FOLDER:
+                if not _is_hidden(entry.name):
                     folders.append(path)
             else:
                 (images if is_image(path) else others).append(path)
-    return sorted(folders), sorted(images), sorted(others)
+    return folders, images, others
 
 
 def walk(start: Sequence[Path]) -> Iterator[tuple[Path, list[Path], list[Path]]]:
@@ -231,7 +226,11 @@ def archive_images(path: Path) -> list[tuple[PurePosixPath, ArchiveImage]]:
     with _reading(path):
         images = _zip_images(path) if _is_zip(path) else _tar_images(path)
     placed = [(_inner_path(image.member), image) for image in images]
-    return [(member, image) for member, image in placed if _is_wanted(member)]
+    return [
+        (member, image)
+        for member, image in placed
+        if is_image_name(member.name) and not any(map(_is_hidden, member.parts[:-1]))
+    ]
 
 
 def archive_texts(path: Path, ending: str) -> dict[str, bytes]:
@@ -262,11 +261,8 @@ def _inner_path(member: str) -> PurePosixPath:
     return PurePosixPath(member if "/" in member else member.replace("\\", "/"))
 
 
-def _is_wanted(member: PurePosixPath) -> bool:
-    hidden = any(
-        (part.startswith(".") and part not in (".", "..")) or part == _ARCHIVERS_FOLDER for part in member.parts[:-1]
-    )
-    return is_image_name(member.name) and not hidden
+def _is_hidden(folder: str) -> bool:
+    return folder == _ARCHIVERS_FOLDER or (folder.startswith(".") and folder not in (".", ".."))
 
 
 def _tar_members(archive: tarfile.TarFile) -> list[tarfile.TarInfo]:
@@ -284,10 +280,9 @@ def _tar_members(archive: tarfile.TarFile) -> list[tarfile.TarInfo]:
 
 
 def _check_end(archive: tarfile.TarFile) -> None:
-    """After the last member comes an empty block, and nothing else but zeros, of which no more than a program writes.
+    """After the last member comes an empty block, and nothing but zeros, of which no more than a program writes.
 
-    The standard wants two such blocks. One is enough here, as it is for other readers: a cut after it has taken no
-    member away.
+    The standard wants two such blocks; one is enough here: a cut after it has taken no member away.
     """
     file, end = archive.fileobj, archive.offset
     assert file is not None
@@ -302,13 +297,11 @@ def _check_end(archive: tarfile.TarFile) -> None:
             raise tarfile.ReadError(
                 f"more follows after its end at byte {end}, as where two tars were joined (tar -i unpacks both)"
             )
-    if file.tell() - end >= 2 * tarfile.BLOCKSIZE + _record_bytes(file.tell()):
+    size = file.tell()
+    # The largest record that a tar of this size can consist of: 10,240 bytes as a rule, or a greater power of two.
+    record_bytes = max(tarfile.RECORDSIZE, min(size & -size, _LARGEST_RECORD))
+    if size - end >= 2 * tarfile.BLOCKSIZE + record_bytes:
         raise tarfile.ReadError(f"all is empty from byte {end}, as where a download stopped that had made room for all")
-
-
-def _record_bytes(size: int) -> int:
-    """The largest record that a tar of this size can consist of: 10,240 bytes as a rule, or a greater power of two."""
-    return max(tarfile.RECORDSIZE, min(size & -size, _LARGEST_RECORD))
 
 
 def _tar_images(path: Path) -> list[ArchiveImage]:

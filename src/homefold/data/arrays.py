@@ -58,8 +58,7 @@ def dataset_from_arrays(
         labels: `(n,)` integers or text. With `class_names`, integers index them and text must be among them;
             without, the values that occur, sorted, become the classes.
         domains: `(n,)` integers or text, likewise.
-        class_names: one name a class.
-        domain_names: one name a domain.
+        class_names, domain_names: one name each.
         name: what the dataset is called in records.
     """
     pixels = images_from_array(images)
@@ -157,7 +156,11 @@ def _indices_and_names(
     if len(set(names)) < len(names):
         raise DataError(f"the names of the {what} must differ from each other; got {names}.")
     if array.dtype.kind == "U":
-        return _positions(array, names, what), names
+        unknown = sorted(set(array.tolist()) - set(names))
+        if unknown:
+            raise DataError(f"{what} hold {', '.join(unknown[:10])}, not among the names given ({', '.join(names)}).")
+        position = {name: i for i, name in enumerate(names)}
+        return np.array([position[text] for text in array.tolist()], dtype=np.int64), names
     if array.min() < 0 or array.max() >= len(names):
         raise DataError(
             f"{what} run from {array.min()} to {array.max()}, but there are {len(names)} names, "
@@ -175,14 +178,6 @@ def _integers_or_text(array: np.ndarray, what: str) -> np.ndarray:
         return array.astype(np.int64)
     strange = array[array != np.rint(array)][0] if array.dtype.kind == "f" else array.dtype
     raise DataError(f"{what} must be whole numbers or text, one kind throughout; got {strange}.")
-
-
-def _positions(texts: np.ndarray, names: tuple[str, ...], what: str) -> np.ndarray:
-    position = {name: i for i, name in enumerate(names)}
-    unknown = sorted(set(texts.tolist()) - set(names))
-    if unknown:
-        raise DataError(f"{what} hold {', '.join(unknown[:10])}, not among the names given ({', '.join(names)}).")
-    return np.array([position[text] for text in texts.tolist()], dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +202,7 @@ class ArrayImage:
 
     def pixels(self, *, size: tuple[int, int] | None, resize: Resize, max_megapixels: float) -> np.ndarray:
         image = np.asarray(self.images.array[self.row])
-        colour = np.ascontiguousarray(
-            np.broadcast_to(image[..., None], (*image.shape, 3)) if image.ndim == 2 else image
-        )
+        colour = np.ascontiguousarray(image) if image.ndim == 3 else np.repeat(image[..., None], 3, axis=2)
         return colour if size is None else resize_images(colour[None], size, resize)[0]
 
 
@@ -218,8 +211,7 @@ class ArrayFile:
     """An array in a file, read when its pixels are wanted.
 
     Args:
-        file: where the array lies.
-        n: how many images it has.
+        file, n: where the array lies, and how many images it has.
         read: gives the array, `(n, height, width)` or `(n, height, width, 3)` uint8.
         key: names the array inside the file, where there are several.
         first: the file's row that is row 0 here.
@@ -271,9 +263,7 @@ def index_arrays(
 
     Args:
         request: where to look, and for which domains.
-        name: of the dataset.
-        domains: those that it can have.
-        class_names: in label order.
+        name, domains, class_names: of the dataset, with all that it can have.
         read: gives the arrays of a domain; none where it is not there.
         expected: a sentence on the files it looks for.
     """
@@ -303,10 +293,7 @@ def index_arrays(
 
 
 def find_file(root: Path, pattern: str, but_in: Callable[[str], bool]) -> Path | None:
-    """The first file of such a name in a folder or at most two below it.
-
-    But in none whose name, in lower case, `but_in` says to be another dataset's, with files of the same names.
-    """
+    """The first file of such a name in a folder or at most two below it, but in none that `but_in` refuses by name."""
     for place in (".", "*", "*/*"):
         for path in sorted(root.glob(f"{place}/{pattern}")):
             if not any(but_in(folder.casefold()) for folder in path.relative_to(root).parts[:-1]):
@@ -315,8 +302,7 @@ def find_file(root: Path, pattern: str, but_in: Callable[[str], bool]) -> Path |
 
 
 def _check_labels(part: LabelledArray, class_names: tuple[str, ...]) -> None:
-    where = part.images[0].path if len(part.images) else "an empty file"
-    labels = part.labels
+    where, labels = part.images[0].path if len(part.images) else "an empty file", part.labels
     if labels.shape != (len(part.images),):
         raise DataError(f"{where} and what follows are {len(part.images)} images with labels of shape {labels.shape}.")
     if len(labels) and not (labels.min() >= 0 and labels.max() < len(class_names)):
@@ -339,8 +325,7 @@ def read_npz(path: Path, split: str) -> LabelledArray | None:
             raise DataError(f"{path} has no array x_{split}.")
         return found
 
-    labels = array(f"y_{split}")
-    if labels is None:
+    if (labels := array(f"y_{split}")) is None:
         return None
     return LabelledArray.of(ArrayFile(path, len(labels), images, f"x_{split}:"), labels, split)
 
@@ -393,7 +378,12 @@ def read_svhn(path: Path, split: str) -> LabelledArray:
 
 def read_cifar_batch(path: Path, split: str) -> LabelledArray:
     """One batch of CIFAR-10's Python version, read by an unpickler that knows data alone."""
-    content = _read_array_pickle(path)
+    with reading(path, "a file of CIFAR-10"):
+        with path.open("rb") as file:
+            content = _ArraysOnly(file, encoding="bytes").load()
+        if not isinstance(content, dict):
+            raise TypeError(f"it holds a {type(content).__name__}, not a dict")
+        content = {key.decode() if isinstance(key, bytes) else str(key): value for key, value in content.items()}
     data, labels = content.get("data"), content.get("labels")
     if not isinstance(data, np.ndarray) or data.ndim != 2 or data.shape[1] != 3072 or not isinstance(labels, list):
         raise DataError(
@@ -429,13 +419,3 @@ class _ArraysOnly(pickle.Unpickler):
             return _ALLOWED[module, name]
         except KeyError:
             raise pickle.UnpicklingError(f"it asks for {module}.{name}, which is not data") from None
-
-
-def _read_array_pickle(path: Path) -> dict[str, Any]:
-    """A pickled dict of arrays and lists, its keys as text, read without running what a pickle could ask for."""
-    with reading(path, "a file of CIFAR-10"):
-        with path.open("rb") as file:
-            content = _ArraysOnly(file, encoding="bytes").load()
-        if not isinstance(content, dict):
-            raise TypeError(f"it holds a {type(content).__name__}, not a dict")
-        return {key.decode() if isinstance(key, bytes) else str(key): value for key, value in content.items()}

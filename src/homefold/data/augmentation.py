@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -33,24 +32,13 @@ __all__ = [
 _RED, _GREEN, _BLUE = 0.2989, 0.587, 0.114
 
 # One row of uniform numbers each, drawn whether used or not: switching one operation off leaves the others' draws.
-_DRAWS = (
-    "crop_area",
-    "crop_aspect",
-    "crop_top",
-    "crop_left",
-    "flip",
-    "jitter",
-    "brightness",
-    "contrast",
-    "saturation",
-    "hue",
-    "grey",
-    "blur",
-    "blur_sigma",
-    "mix",
-    "mix_ratio",
-    "mix_partner",
-)
+_NAMES = """
+    crop_area crop_aspect crop_top crop_left flip jitter brightness contrast saturation hue grey blur blur_sigma mix
+    mix_ratio mix_partner
+"""
+_DRAWS = tuple(_NAMES.split())
+
+_COLOURS = ("brightness", "contrast", "saturation", "hue")
 
 # On a CPU so many values at a time stay in cache and in reused memory through all passes: twice as fast at 224 px.
 _CPU_CHUNK_ELEMENTS = 310_000
@@ -67,7 +55,7 @@ def augment_batch(images: Tensor, config: AugmentationConfig, generator: torch.G
     Args:
         images: `(n, 3, height, width)` floating point in [0, 1], on any device; left as they are.
         config: what may happen, and how strongly.
-        generator: where the random numbers come from, on the device of the images.
+        generator: on the device of the images.
 
     Returns:
         A new tensor of the same shape, type and memory format, in [0, 1]. Computed in float32.
@@ -111,13 +99,14 @@ def apply_augmentation(
     with torch.autocast(images.device.type, enabled=False):
         plan = _plan(images.shape, config, uniform, noise)
         source = images
-        if plan.mix_partners is not None and plan.mix_ratio is not None:
-            source = mix_amplitudes(images.float(), plan.mix_partners, plan.mix_ratio)
+        if "mix_ratio" in plan:
+            source = mix_amplitudes(images.float(), plan["mix_partners"], plan["mix_ratio"])
         result = torch.empty_like(images)
         rows = _rows_at_a_time(images)
         for start in range(0, len(images), rows):
             part = slice(start, start + rows)
-            result[part] = _apply(source[part].float(), plan.rows(part), config)
+            own = {name: values[part] for name, values in plan.items()}
+            result[part] = _apply(source[part].float(), own, config)
     return result
 
 
@@ -141,84 +130,45 @@ def _rows_at_a_time(images: Tensor) -> int:
     return math.ceil(len(images) / chunks)
 
 
-class _Plan(NamedTuple):
-    """What will happen to each of n samples; `None` where an operation is off for all of them."""
-
-    sample_x: Tensor | None
-    sample_y: Tensor | None
-    flips: Tensor | None
-    brightness: Tensor | None
-    contrast: Tensor | None
-    saturation: Tensor | None
-    hue: Tensor | None
-    blur_x: Tensor | None
-    blur_y: Tensor | None
-    mix_partners: Tensor | None
-    mix_ratio: Tensor | None
-    filters: Tensor | None
-    passes: Tensor | None
-    noise: Tensor | None
-
-    def rows(self, part: slice) -> _Plan:
-        """The plan of some of the samples."""
-        return _Plan(*(None if value is None else value[part] for value in self))
-
-
-def _plan(shape: torch.Size, config: AugmentationConfig, uniform: Tensor, noise: Tensor | None) -> _Plan:
+def _plan(shape: torch.Size, config: AugmentationConfig, uniform: Tensor, noise: Tensor | None) -> dict[str, Tensor]:
+    """What will happen to each of n samples; an operation that is off for all of them is not in it."""
     height, width = shape[2:]
     u = dict(zip(_DRAWS, uniform[: len(_DRAWS)].unbind(), strict=True))
-    flips = u["flip"] < config.flip_probability if config.flip_probability > 0 else None
-    sample_x = sample_y = blur_x = blur_y = mix_partners = mix_ratio = None
+    plan = _colour_factors(u, config)
+    if config.flip_probability > 0:
+        plan["flips"] = u["flip"] < config.flip_probability
     if config.crop_min_area < 1:
-        sample_x, sample_y = _sampling_positions(_crop_boxes(u, height, width, config), flips, height, width)
+        plan["boxes"] = _crop_boxes(u, height, width, config)
     if config.blur_probability > 0:
         sigma = config.blur_sigma_min + (config.blur_sigma_max - config.blur_sigma_min) * u["blur_sigma"]
         sigma = sigma * (u["blur"] < config.blur_probability)
-        blur_x, blur_y = _blur_matrices(sigma, config.blur_kernel_px, height, width)
+        plan["blur_across"], plan["blur_down"] = _blur_matrices(sigma, config.blur_kernel_px, height, width)
     if config.mixes:
-        mix_partners = u["mix_partner"].argsort()
-        mix_ratio = config.fourier_mix_strength * u["mix_ratio"] * (u["mix"] < config.fourier_mix_probability)
-    filters, passes = _textures(uniform[len(_DRAWS) :], config)
-    return _Plan(
-        sample_x=sample_x,
-        sample_y=sample_y,
-        flips=flips,
-        **_colour_factors(u, config),
-        blur_x=blur_x,
-        blur_y=blur_y,
-        mix_partners=mix_partners,
-        mix_ratio=mix_ratio,
-        filters=filters,
-        passes=passes,
-        noise=noise,
-    )
+        plan["mix_partners"] = u["mix_partner"].argsort()
+        plan["mix_ratio"] = config.fourier_mix_strength * u["mix_ratio"] * (u["mix"] < config.fourier_mix_probability)
+    if config.texture_probability > 0:
+        whether, passes, *_ = texture = uniform[len(_DRAWS) :]
+        passes = 1 + (passes * config.texture_passes).long().clamp(max=config.texture_passes - 1)
+        plan["filters"] = random_filters(texture[2:])
+        plan["passes"] = passes * (whether < config.texture_probability)
+    if noise is not None:
+        plan["noise"] = noise
+    return plan
 
 
-def _textures(uniform: Tensor, config: AugmentationConfig) -> tuple[Tensor | None, Tensor | None]:
-    """Each sample's filter and how often it passes through it; `None` where that is off."""
-    if config.texture_probability == 0:
-        return None, None
-    passes = 1 + (uniform[1] * config.texture_passes).long().clamp(max=config.texture_passes - 1)
-    return random_filters(uniform[2:]), passes * (uniform[0] < config.texture_probability)
-
-
-def _colour_factors(u: Mapping[str, Tensor], config: AugmentationConfig) -> dict[str, Tensor | None]:
+def _colour_factors(u: Mapping[str, Tensor], config: AugmentationConfig) -> dict[str, Tensor]:
     """Brightness, contrast, saturation and hue as `adjust_colour_` takes them; grey is saturation zero."""
     jittered = u["jitter"] < config.jitter_probability
-
-    def factor(name: str, strength: float) -> Tensor | None:
-        if strength == 0 or not config.jitters:
-            return None
-        low = max(0.0, 1 - strength)
-        return torch.where(jittered, low + (1 + strength - low) * u[name], 1.0)
-
-    saturation = factor("saturation", config.saturation)
+    factors: dict[str, Tensor] = {}
+    for name in _COLOURS[:3] if config.jitters else ():
+        if strength := getattr(config, name):
+            low = max(0.0, 1 - strength)
+            factors[name] = torch.where(jittered, low + (1 + strength - low) * u[name], 1.0)
     if config.grey_probability > 0:
-        coloured = (u["grey"] >= config.grey_probability).float()
-        saturation = coloured if saturation is None else saturation * coloured
-    hue = (u["hue"] * 2 - 1) * config.hue * jittered if config.hue > 0 and config.jitters else None
-    brightness, contrast = factor("brightness", config.brightness), factor("contrast", config.contrast)
-    return {"brightness": brightness, "contrast": contrast, "saturation": saturation, "hue": hue}
+        factors["saturation"] = factors.get("saturation", 1.0) * (u["grey"] >= config.grey_probability).float()
+    if config.hue > 0 and config.jitters:
+        factors["hue"] = (u["hue"] * 2 - 1) * config.hue * jittered
+    return factors
 
 
 def _crop_boxes(u: Mapping[str, Tensor], height: int, width: int, config: AugmentationConfig) -> Tensor:
@@ -235,20 +185,20 @@ def _crop_boxes(u: Mapping[str, Tensor], height: int, width: int, config: Augmen
     return torch.stack((top, left, box_height, box_width), dim=1)
 
 
-def _apply(images: Tensor, plan: _Plan, config: AugmentationConfig) -> Tensor:
-    if plan.sample_x is not None and plan.sample_y is not None:
-        images = _sample_bilinearly(images, plan.sample_x, plan.sample_y)
-    elif plan.flips is not None:
-        images = torch.where(_per_sample(plan.flips), images.flip(3), images)
+def _apply(images: Tensor, plan: Mapping[str, Tensor], config: AugmentationConfig) -> Tensor:
+    if "boxes" in plan:
+        images = crop_and_flip(images, plan["boxes"], plan.get("flips"))
+    elif "flips" in plan:
+        images = torch.where(_per_sample(plan["flips"]), images.flip(3), images)
     else:
         images = images.clone(memory_format=torch.contiguous_format)
-    images = adjust_colour_(images.contiguous(), plan.brightness, plan.contrast, plan.saturation, plan.hue)
-    if plan.blur_x is not None and plan.blur_y is not None:
-        images = _transform_axes(images, plan.blur_x, plan.blur_y)
-    if plan.filters is not None and plan.passes is not None:
-        images = filter_repeatedly(images, plan.filters, plan.passes, config.texture_passes)
-    if plan.noise is not None:
-        images.add_(plan.noise, alpha=config.noise_sigma)
+    images = adjust_colour_(images.contiguous(), **{name: plan[name] for name in _COLOURS if name in plan})
+    if "blur_across" in plan:
+        images = _transform_axes(images, plan["blur_across"], plan["blur_down"])
+    if "filters" in plan:
+        images = filter_repeatedly(images, plan["filters"], plan["passes"], config.texture_passes)
+    if "noise" in plan:
+        images.add_(plan["noise"], alpha=config.noise_sigma)
     return images.clamp_(0, 1)
 
 
@@ -262,30 +212,23 @@ def crop_and_flip(images: Tensor, boxes: Tensor, flips: Tensor | None = None) ->
         boxes: `(n, 4)` top, left, height and width in pixels, inside the image and at least one pixel each way.
         flips: `(n,)` booleans, or `None` to mirror none.
     """
-    return _sample_bilinearly(images, *_sampling_positions(boxes, flips, images.shape[2], images.shape[3]))
-
-
-def _sampling_positions(boxes: Tensor, flips: Tensor | None, height: int, width: int) -> tuple[Tensor, Tensor]:
-    """The columns `(n, width)` and rows `(n, height)` that output pixels look at, as `grid_sample` counts them."""
+    n, _, height, width = images.shape
     top, left, box_height, box_width = boxes.unbind(1)
-    x = _normalised_positions(left, box_width, width)
-    y = _normalised_positions(top, box_height, height)
-    return (x if flips is None else torch.where(flips[:, None], x.flip(1), x)), y
+    y, x = _normalised_positions(top, box_height, height), _normalised_positions(left, box_width, width)
+    if flips is not None:
+        x = torch.where(flips[:, None], x.flip(1), x)
+    planes = (x[:, None, :].expand(n, height, width), y[:, :, None].expand(n, height, width))
+    grid = torch.stack(planes, dim=1).permute(0, 2, 3, 1)
+    return F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
 
 
 def _normalised_positions(start: Tensor, length: Tensor, size: int) -> Tensor:
+    """The places `(n, size)` along an axis that output pixels look at, as `grid_sample` counts them."""
     centres = torch.arange(size, device=start.device) + 0.5
     start, length = start[:, None], length[:, None]
     positions = start + centres * (length / size) - 0.5
     inside = torch.minimum(torch.maximum(positions, start), start + length - 1)
     return (2 * inside + 1) / size - 1
-
-
-def _sample_bilinearly(images: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    n, _, height, width = images.shape
-    planes = (x[:, None, :].expand(n, height, width), y[:, :, None].expand(n, height, width))
-    grid = torch.stack(planes, dim=1).permute(0, 2, 3, 1)
-    return F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
 
 
 def adjust_colour_(
@@ -299,9 +242,7 @@ def adjust_colour_(
 
     Args:
         images: contiguous `(n, 3, height, width)` float32 in [0, 1]; overwritten and returned.
-        brightness: `(n,)` factors, 1 for no change; `None` here and below skips the adjustment.
-        contrast: `(n,)` factors, 1 for no change.
-        saturation: `(n,)` factors, 1 for no change, 0 for grey.
+        brightness, contrast, saturation: `(n,)` factors, 1 for no change; `None` here and below skips the adjustment.
         hue: `(n,)` shifts from -0.5 to 0.5 turns, 0 for no change.
     """
     if brightness is not None:

@@ -20,10 +20,8 @@ class DomainDataset:
 
     Args:
         images: `(n, height, width, 3)` uint8; may be a memory map.
-        labels: `(n,)` integers that index `class_names`.
-        domains: `(n,)` integers that index `domain_names`.
-        class_names: one name a class, in label order.
-        domain_names: one name a domain.
+        labels, domains: `(n,)` integers that index `class_names` and `domain_names`.
+        class_names, domain_names: one name each.
         name: what the collection is called in records.
         paths: where each image came from, for messages and galleries; empty when it was made in memory.
         splits: optional official split of each image (`"train"`, `"val"`, `"test"`); empty when there is none.

@@ -63,12 +63,11 @@ def _mnist(target: Path) -> None:
     from torchvision.datasets import MNIST
     from torchvision.datasets.utils import download_and_extract_archive
 
+    folder = str(target / "MNIST" / "raw")
     for filename, checksum in MNIST.resources:
         for mirror in MNIST.mirrors:
             try:
-                download_and_extract_archive(
-                    f"{mirror}{filename}", str(target / "MNIST" / "raw"), filename=filename, md5=checksum
-                )
+                download_and_extract_archive(f"{mirror}{filename}", folder, filename=filename, md5=checksum)
                 break
             except (OSError, RuntimeError):
                 if mirror == MNIST.mirrors[-1]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from homefold.data.archives import is_archive, is_compressed_tar, is_image, walk
@@ -24,16 +25,12 @@ def find_images(paths: Sequence[str | Path] | str | Path) -> list[Path]:
     arguments = [paths] if isinstance(paths, str | Path) else list(paths)
     if not arguments:
         raise DataError("No image was given: name files, folders or patterns such as 'photos/*.jpg'.")
+    matches = [_matches(argument) for argument in arguments]
+    if not all(matches):
+        raise DataError(" ".join(_why_nothing(arguments[i]) for i, hits in enumerate(matches) if not hits))
     found: dict[str, Path] = {}
-    fruitless = []
-    for argument in arguments:
-        matches = _matches(argument)
-        if not matches:
-            fruitless.append(_why_nothing(argument))
-        for path in matches:
-            found.setdefault(os.path.abspath(path), path)
-    if fruitless:
-        raise DataError(" ".join(fruitless))
+    for path in chain.from_iterable(matches):
+        found.setdefault(os.path.abspath(path), path)
     return sorted(found.values())
 
 

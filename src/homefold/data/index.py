@@ -71,12 +71,7 @@ class LoadRequest:
 
 
 class Stamp(NamedTuple):
-    """What tells whether an image is still the one that was decoded.
-
-    Args:
-        text: differs whenever the image's bytes may differ.
-        changed_ns: when they last changed, as far as the file system knows.
-    """
+    """A text that differs whenever an image's bytes may differ, and when they last changed."""
 
     text: str
     changed_ns: int
@@ -119,13 +114,10 @@ class ImageIndex:
     """Images found but not decoded; those of one domain stand together.
 
     Args:
-        name: what the dataset is called in records.
-        root: where it was looked for.
+        name, root: what the dataset is called in records, and where it was looked for.
         sources: where each image lies.
-        labels: `(n,)` integers that index `class_names`.
-        domains: `(n,)` integers that index `domain_names`, never falling.
-        class_names: one name a class, in label order.
-        domain_names: one name a domain.
+        labels, domains: `(n,)` integers that index `class_names` and `domain_names`; the latter never fall.
+        class_names, domain_names: one name each.
         splits: the official split of each image (`"train"`, `"val"`, `"test"`); empty when there is none.
         ignored: how many files were passed over because they belong to no class and domain.
         warnings: sentences about what can be used but may not be meant.

@@ -38,8 +38,7 @@ class Layout:
 
     Args:
         name: the dataset's name.
-        domains: the other names each domain goes by.
-        classes: the other names each class goes by, in label order.
+        domains, classes: the other names each goes by; classes in label order.
         overlapping_splits: whether a split may repeat images of another; each image is then taken once, for
             validation before training before testing, so that none is trained on and selected with.
     """
@@ -88,10 +87,6 @@ def find_images_of(layout: Layout, request: LoadRequest) -> ImageIndex:
     """Find a dataset's images in a folder, in the tars and zips in it, or in one archive.
 
     Unpacked images are preferred to archives of the same domain. Domains that are not there are warned of.
-
-    Args:
-        layout: how to recognise them.
-        request: its `root`, a folder or an archive; its `domains`, by default all that are there.
     """
     root = request.folder
     if not os.path.exists(root):
@@ -100,8 +95,11 @@ def find_images_of(layout: Layout, request: LoadRequest) -> ImageIndex:
     check_domains(wanted, tuple(layout.domains), layout.name)
     found, ignored = _all_images(root, layout)
     placed = [image for image in found if image.label is not None]
-    strangers = _strangers(found, placed)
-    ignored += len(found) - len(placed) - len(strangers)
+    places, domains = {image.below for image in placed}, {image.domain for image in placed}
+    without = [image for image in found if image.label is None]
+    # But for those in a folder like `office_home/Art` beside `PACS/art_painting`: not needed.
+    strangers = [image.source.path for image in without if image.below in places or image.domain not in domains]
+    ignored += len(without) - len(strangers)
     if strangers:
         raise DataError(
             f"{counted(len(strangers), 'image')} in {root} lie in no class of {layout.name}: {some(strangers)}. "
@@ -185,13 +183,6 @@ def _placed(
     return placed, ignored
 
 
-def _strangers(found: Sequence[_Placed], placed: Sequence[_Placed]) -> list[str]:
-    """Images in no class, but for those in a folder like `office_home/Art` beside `PACS/art_painting`: not needed."""
-    places, domains = {image.below for image in placed}, {image.domain for image in placed}
-    without = [image for image in found if image.label is None]
-    return [image.source.path for image in without if image.below in places or image.domain not in domains]
-
-
 def _one_copy_each(layout: Layout, placed: Sequence[_Placed]) -> dict[str, list[_Placed]]:
     """The images of each domain from one place: loose ones if there are any."""
     copies: dict[str, dict[str, list[_Placed]]] = {}
@@ -199,14 +190,14 @@ def _one_copy_each(layout: Layout, placed: Sequence[_Placed]) -> dict[str, list[
         copies.setdefault(image.domain, {}).setdefault(image.below, []).append(image)
     result = {}
     for domain, places in copies.items():
-        loose = {place: images for place, images in places.items() if not images[0].in_archive}
-        candidates = list((loose or places).values())
-        if len(candidates) > 1:
+        loose = [images for images in places.values() if not images[0].in_archive]
+        first, *others = loose or places.values()
+        if others:
             raise DataError(
-                f"The domain {domain} of {layout.name} is there more than once: {candidates[0][0].source.path} and "
-                f"{candidates[1][0].source.path} lie in different copies of it. Give the folder of the one you mean."
+                f"The domain {domain} of {layout.name} is there more than once: {first[0].source.path} and "
+                f"{others[0][0].source.path} lie in different copies of it. Give the folder of the one you mean."
             )
-        result[domain] = candidates[0]
+        result[domain] = first
     return result
 
 

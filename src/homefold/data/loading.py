@@ -48,14 +48,9 @@ def load_images(
 
 
 def load_index(index: ImageIndex, size: tuple[int, int], request: LoadRequest) -> DomainDataset:
-    """The decoded images of an index, from the cache unless the request does without it.
+    """The decoded images of an index, all of `size` `(height, width)`, from the cache unless the request does without.
 
     Where the cache cannot be written the images are decoded into memory instead, and that is said.
-
-    Args:
-        index: what to load.
-        size: `(height, width)` of every image.
-        request: how.
     """
     images, kept, skipped = _decoded(index, size, request)
     for warning in index.warnings:
@@ -73,8 +68,7 @@ def dataset_of(
 
     Args:
         index: where they were found.
-        images: `(n, height, width, 3)` uint8.
-        kept: `(n,)` the position of each in the index.
+        images, kept: `(n, height, width, 3)` uint8, and the position of each in the index.
         skipped: `(path, reason)` of the others.
     """
     return DomainDataset(

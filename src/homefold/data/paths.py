@@ -18,10 +18,7 @@ _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
 
 def given_path(path: str | os.PathLike[str]) -> Path:
-    """A path as a person wrote it, with `~` for a home folder.
-
-    Python takes an empty one for the current folder; here it is an error, since a variable that was never set gives it.
-    """
+    """A path as a person wrote it, with `~` for a home folder; an empty one (a variable never set) is an error."""
     if not os.fspath(path):
         raise DataError("A path is empty: name a file or a folder; the current folder is called '.'.")
     try:
@@ -32,10 +29,7 @@ def given_path(path: str | os.PathLike[str]) -> Path:
 
 
 def special_kind(path: str | os.PathLike[str]) -> str:
-    """What a path leads to that is neither a file nor a folder, such as `"a pipe"`; else empty.
-
-    Reading one may take for ever.
-    """
+    """What a path leads to that is neither a file nor a folder and may be read for ever, such as `"a pipe"`; or ""."""
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):
@@ -49,10 +43,7 @@ def special_kind(path: str | os.PathLike[str]) -> str:
 def reading(path: Path, kind: str, advice: str = "fetch it anew") -> Iterator[None]:
     """Inside, whatever a parser stumbles over in a damaged file becomes a sentence; a pipe is not waited for.
 
-    Args:
-        path: the file that is read.
-        kind: what it should be, such as `"a zip"`.
-        advice: what to do about a damaged one.
+    `kind` is what the file should be, such as `"a zip"`; `advice`, what to do about a damaged one.
     """
     if special := special_kind(path):
         raise DataError(f"{path} is {special}, not a file; save what comes from it as {kind} and give that.")

@@ -54,7 +54,6 @@ def filter_repeatedly(images: Tensor, filters: Tensor, passes: Tensor, most: int
         images: contiguous `(n, 3, height, width)` float32 in [0, 1].
         filters: `(n, 3, 29)` w, γ and β, as `random_filters` lays them out.
         passes: `(n,)` from 0 to `most`.
-        most: passes that any image may take.
     """
     height, width = images.shape[2:]
     weights, contrasts, offsets = filters.split([_WEIGHTS // 3, 1, 1], dim=2)

@@ -37,13 +37,10 @@ class DatasetEntry:
     """All there is to know of one named dataset.
 
     Args:
-        name: what people type.
-        description: one line on what it shows.
-        source: where people get it.
-        licence: on what terms.
+        name, description: what people type, and one line on what it shows.
+        source, licence: where people get it, and on what terms.
         layout: how its files must lie.
-        domains: its domain names; empty when the files decide.
-        classes: its class names; empty when the files decide.
+        domains, classes: their names; empty when the files decide.
         split_rule: where its official splits come from; empty when there are none.
         published: how many images it should have, `{domain: {class: count}}` or `{domain: count}`; None when unknown.
         usual_size: `(height, width)` where none is asked for.
@@ -168,7 +165,12 @@ def load_dataset(
         raise DataError(f"{entry.name} is embedded and has no files: leave out {request.root}.")
     if not entry.embedded and request.root is None:
         raise DataError(f"{entry.name} needs its files: say where they lie. Expected layout: {entry.layout}.")
-    return _load(entry, request)
+    if entry.load is not None:
+        return entry.load(request)
+    from homefold.data.loading import load_index
+
+    assert entry.index is not None
+    return load_index(entry.index(request), request.size or entry.usual_size, request)
 
 
 def domain_names(name_or_path: str | Path) -> tuple[str, ...]:
@@ -192,15 +194,6 @@ def _entry_of(name_or_path: str | Path, root: str | Path | None = None) -> tuple
     if not os.path.exists(folder):
         raise DataError(f"There is no dataset and no folder {text!r}. {_what_exists(text)}")
     return _entries["folder"], folder
-
-
-def _load(entry: DatasetEntry, request: LoadRequest) -> DomainDataset:
-    if entry.load is not None:
-        return entry.load(request)
-    from homefold.data.loading import load_index
-
-    assert entry.index is not None
-    return load_index(entry.index(request), request.size or entry.usual_size, request)
 
 
 def _domains_at(entry: DatasetEntry, root: Path) -> tuple[str, ...]:

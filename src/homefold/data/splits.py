@@ -18,8 +18,7 @@ def holdout_split(labels: np.ndarray, domains: np.ndarray, fraction: float, seed
     a cell depends on nothing outside it.
 
     Args:
-        labels: `(n,)` integers.
-        domains: `(n,)` integers.
+        labels, domains: `(n,)` integers.
         fraction: the share to hold out, between 0 and 1.
         seed: the run's seed.
     """
@@ -35,25 +34,18 @@ def holdout_split(labels: np.ndarray, domains: np.ndarray, fraction: float, seed
     for domain, label in sorted(set(zip(domains.tolist(), labels.tolist(), strict=True))):
         members = np.flatnonzero((domains == domain) & (labels == label))
         random = np.random.default_rng(derive_seed(seed, "holdout", domain, label))
-        held_out[random.permutation(members)[: _held_out_count(len(members), fraction)]] = True
+        share = min(max(int(len(members) * fraction + 0.5), 1), len(members) - 1)  # leaves neither side empty
+        held_out[random.permutation(members)[:share]] = True
     return np.flatnonzero(~held_out), np.flatnonzero(held_out)
-
-
-def _held_out_count(members: int, fraction: float) -> int:
-    """`fraction` of `members`, rounded half up, leaving neither side empty where there are two to share."""
-    return min(max(int(members * fraction + 0.5), 1), members - 1)
 
 
 def selection_split(source: DomainDataset, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Indices to train on and indices to select on: the official `val` images where there are any, else a draw.
 
-    Args:
-        source: source images.
-        fraction: of each domain and class to hold out where nothing is marked.
-        seed: of the draw.
+    `fraction` is that of each domain and class to hold out where nothing is marked.
     """
     if "val" in source.splits:
-        held = np.asarray([split == "val" for split in source.splits], dtype=bool)
+        held = np.array(source.splits) == "val"
         train, held_out = np.flatnonzero(~held), np.flatnonzero(held)
     else:
         train, held_out = holdout_split(source.labels, source.domains, fraction, seed)
@@ -75,8 +67,7 @@ def stratified_rows(groups: np.ndarray, most: int, seed: int) -> np.ndarray:
 
     Args:
         groups: `(n,)` or `(n, k)` integers: what each row is of, its class and its domain say.
-        most: how many rows to keep.
-        seed: of the draw.
+        most, seed: how many rows to keep, and that of the draw.
     """
     n = len(groups)
     if n <= most:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -40,14 +40,12 @@ class VerificationReport:
     """What was found in a dataset's files.
 
     Args:
-        root: where they lie.
-        images: how many images there are, bad ones included.
+        root, images: where they lie, and how many images there are, bad ones included.
         counts: images of each class in each domain, `{domain: {class: count}}`.
         bad: `(path, reason)` of the images that cannot be decoded.
         duplicates: groups of images with the same pixels.
         ignored: files passed over because they are hidden or no images.
-        errors: sentences on what must be repaired.
-        warnings: sentences on what should be looked at.
+        errors, warnings: sentences on what must be repaired, and on what should be looked at.
         published: how many images each domain should have; empty when nothing is published.
         decoded: whether every image was decoded; otherwise bad images and duplicates are not known.
         by_domain_only: domains of which the published number of images does not say how many each class has.
@@ -118,7 +116,9 @@ def verify_dataset(
 def _verify(index: ImageIndex, published: Published, decode: bool, request: LoadRequest) -> VerificationReport:
     def digest(source: ImageSource) -> bytes:
         pixels = source.pixels(size=None, resize="squash", max_megapixels=request.max_megapixels)
-        return hashlib.blake2b(pixels.data, digest_size=16, salt=_shape_salt(pixels)).digest()
+        # The shape too: a plain 2×8 image and a plain 4×4 one have the same bytes and are not the same.
+        shape = b"".join(length.to_bytes(8, "little") for length in pixels.shape[:2])
+        return hashlib.blake2b(pixels.data, digest_size=16, salt=shape).digest()
 
     results = list(map_images(digest, index.sources, "checking images", request)) if decode else []
     bad = tuple((result.name, result.reason) for result in results if isinstance(result, BadImageError))
@@ -146,30 +146,17 @@ def _verify(index: ImageIndex, published: Published, decode: bool, request: Load
 
 def _count_sentences(index: ImageIndex, published: Published) -> list[str]:
     """Where the counts differ from the published ones."""
-    found = index.named_counts()
-    differing = []
+    found, differing = index.named_counts(), list[str]()
     for domain, expected in published.items():
         own = found.get(domain, {})
-        if isinstance(expected, int):
-            if sum(own.values()) != expected:
-                differing.append(f"{domain} has {sum(own.values())} images, published are {expected}")
-            continue
-        differing += [
-            f"{domain} has {own.get(name, 0)} images of {name}, published are {count}"
-            for name, count in expected.items()
-            if own.get(name, 0) != count
-        ]
-    if not differing:
-        return []
-    return [
-        f"This is not {index.name} as it was published: {some(differing, separator='; ')}. Fetch what is missing anew."
-    ]
-
-
-def _shape_salt(pixels: np.ndarray) -> bytes:
-    """A plain 2×8 image and a plain 4×4 one have the same bytes and are not the same."""
-    shape: bytes = pixels.shape[0].to_bytes(8, "little") + pixels.shape[1].to_bytes(8, "little")
-    return shape
+        there = (
+            [("images", sum(own.values()), expected)]
+            if isinstance(expected, int)
+            else [(f"images of {name}", own.get(name, 0), count) for name, count in expected.items()]
+        )
+        differing += [f"{domain} has {n} {what}, published are {count}" for what, n, count in there if n != count]
+    listed = some(differing, separator="; ")
+    return [f"This is not {index.name} as it was published: {listed}. Fetch what is missing anew."] if listed else []
 
 
 def _duplicate_groups(index: ImageIndex, digests: Sequence[bytes | BadImageError]) -> tuple[DuplicateGroup, ...]:
@@ -195,15 +182,17 @@ def _told(images: Sequence[str], what: str) -> list[str]:
 
 def _duplicate_sentences(duplicates: Sequence[DuplicateGroup]) -> tuple[list[str], list[str]]:
     """On those under more than one class, and on the others."""
-    kinds: tuple[Callable[[int, int], bool], ...] = (
-        lambda domains, classes: classes > 1,
-        lambda domains, classes: domains > 1,
-        lambda domains, classes: domains == classes == 1,
-    )
-    conflicts, across, within = (
-        [" = ".join(group.paths) for group in duplicates if belongs(len(group.domains), len(group.classes))]
-        for belongs in kinds
-    )
+    conflicts: list[str] = []
+    across: list[str] = []
+    within: list[str] = []
+    for group in duplicates:
+        listed = " = ".join(group.paths)
+        if len(group.classes) > 1:
+            conflicts.append(listed)
+        if len(group.domains) > 1:
+            across.append(listed)
+        elif len(group.classes) == 1:
+            within.append(listed)
     return _told(conflicts, "under more than one class: {}. Keep each under the one class it shows."), [
         *_told(
             across,

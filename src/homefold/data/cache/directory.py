@@ -17,10 +17,7 @@ _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 def cache_directory() -> Path:
-    """The user's cache directory for homefold; it need not exist yet.
-
-    `HOMEFOLD_CACHE` if it is set, else `XDG_CACHE_HOME/homefold`, else `~/.cache/homefold`.
-    """
+    """`HOMEFOLD_CACHE` if it is set, else `XDG_CACHE_HOME/homefold`, else `~/.cache/homefold`; it need not exist."""
     if own := os.environ.get("HOMEFOLD_CACHE"):
         return given_path(own)
     if shared := os.environ.get("XDG_CACHE_HOME"):
@@ -47,8 +44,7 @@ def cache_limit_bytes() -> int:
             return parse_bytes(text)
         except ConfigError as error:
             raise ConfigError(f"the environment variable HOMEFOLD_CACHE_LIMIT cannot be used: {error}") from None
-    kept = _settings()
-    settings = read_json(kept) if kept.exists() else None
+    settings = read_json(_settings()) if _settings().exists() else None
     limit = settings.get("limit_bytes") if isinstance(settings, dict) else None
     return limit if isinstance(limit, int) and limit >= 0 else DEFAULT_LIMIT_BYTES
 

@@ -97,8 +97,7 @@ class Piece:
     Args:
         key: a hash of all that the pixels depend on: the bytes of the images and the settings.
         domain: the domain's name, for people.
-        rows: how many images.
-        checksum: of its pixels.
+        rows, checksum: how many images, and that of their pixels.
         bad: `(position among the domain's files, reason)` of those that could not be decoded and have no row.
         stamps: hashes of places, sizes and times at which these images were met, the latest last.
     """
@@ -123,10 +122,8 @@ class CacheEntry:
         folder: where it lies.
         names: of the datasets that it serves, the one it was built for first.
         root: where its files lay when it was built.
-        size: `(height, width)` of its images.
-        pieces: what it holds, in the order of the rows.
-        bytes: what it takes on disk.
-        used: when it was last used, in seconds since 1970.
+        size, pieces: `(height, width)` of its images, and what they are, in the order of the rows.
+        bytes, used: what it takes on disk, and when it was last used, in seconds since 1970.
     """
 
     folder: Path

@@ -57,13 +57,13 @@ class CacheUnavailableError(Exception):
 
 @dataclass(frozen=True)
 class _Wanted:
-    """A request, with a key for each of its domains: by their bytes, or by their stamps as long as nobody read them."""
+    """A request, with a key for each of its domains by their bytes, or by their stamps as long as nobody read them."""
 
     index: ImageIndex
     size: tuple[int, int]
     request: LoadRequest
-    keys: tuple[str, ...]
-    stamps: tuple[str, ...]
+    keys: tuple[str, ...] = ()
+    stamps: tuple[str, ...] = ()
 
     @property
     def largest_bytes(self) -> int:
@@ -72,7 +72,11 @@ class _Wanted:
     @property
     def settings(self) -> dict[str, Any]:
         """What decides a pixel, but for the images."""
-        return _settings(self.size, self.request)
+        return {
+            "size": list(self.size),
+            "resize": self.request.resize,
+            "max_megapixels": self.request.max_megapixels,
+        }
 
     def require_unchanged(self) -> None:
         """What was read must be what the keys say."""
@@ -80,10 +84,6 @@ class _Wanted:
             raise DataError(
                 f"files of {self.index.root} changed while they were being read; start again once nothing writes there."
             )
-
-
-def _settings(size: tuple[int, int], request: LoadRequest) -> dict[str, Any]:
-    return {"size": list(size), "resize": request.resize, "max_megapixels": request.max_megapixels}
 
 
 class ImageCache:
@@ -102,16 +102,12 @@ class ImageCache:
     ) -> tuple[np.ndarray, np.ndarray, list[tuple[str, str]]]:
         """The images of an index, mapped into memory; what is not there yet is decoded first.
 
-        Args:
-            index: the images wanted.
-            size: `(height, width)` of the images.
-            request: how they are wanted.
-
         Returns:
             `(n, height, width, 3)` uint8; `(n,)` the position of each in the index; `(path, reason)` of the bad ones.
         """
-        stamps = stamp_keys(index, _settings(size, request))
-        wanted = _Wanted(index, size, request, keys=stamps, stamps=stamps)
+        wanted = _Wanted(index, size, request)
+        stamps = stamp_keys(index, wanted.settings)
+        wanted = replace(wanted, keys=stamps, stamps=stamps)
         found = self._open(wanted) if request.cache_key == "times" else None
         if found is None:
             self._check_room(wanted)
@@ -158,22 +154,18 @@ class ImageCache:
             Those deleted and those in use.
         """
         self._remove_abandoned()
-        deleted: list[CacheEntry] = []
-        in_use: list[CacheEntry] = []
-        for entry in self.entries():
-            if name is None or name in entry.names:
-                (deleted if self._remove(entry.folder) else in_use).append(entry)
+        chosen = [entry for entry in self.entries() if name is None or name in entry.names]
+        deleted = [entry for entry in chosen if self._remove(entry.folder)]
         # What is left and no entry is damaged, or of another version.
         for folder in self._folders() if name is None else []:
             if read_entry(folder) is None:
                 self._remove(folder)
-        return deleted, in_use
+        return deleted, [entry for entry in chosen if entry not in deleted]
 
     def shrink(self, to_bytes: int | None = None) -> list[CacheEntry]:
         """Delete what was not used for longest until the rest takes at most `to_bytes`; returns what was deleted."""
         limit, entries = self.limit_bytes if to_bytes is None else to_bytes, self.entries()
-        total = sum(entry.bytes for entry in entries)
-        deleted = []
+        total, deleted = sum(entry.bytes for entry in entries), []
         for entry in reversed(entries):
             if total > limit and self._remove(entry.folder):
                 total -= entry.bytes
@@ -182,9 +174,7 @@ class ImageCache:
 
     def _folders(self) -> list[Path]:
         with suppress(OSError):
-            return [
-                folder for folder in self.directory.iterdir() if folder.is_dir() and not folder.name.startswith(".")
-            ]
+            return [path for path in self.directory.iterdir() if path.is_dir() and not path.name.startswith(".")]
         return []
 
     def _open(self, wanted: _Wanted) -> tuple[np.ndarray, tuple[Piece, ...]] | None:

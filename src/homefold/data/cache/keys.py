@@ -12,7 +12,7 @@ import PIL
 
 from homefold.data.decoding.image import BadImageError
 from homefold.data.decoding.many import map_images
-from homefold.data.index import ImageIndex, ImageSource, KeyKind, LoadRequest
+from homefold.data.index import ImageIndex, KeyKind, LoadRequest
 
 __all__ = ["content_keys", "stamp_keys"]
 
@@ -26,15 +26,12 @@ def content_keys(
     """By domain, a hash of the stored bytes of its images and of all else that their decoded pixels depend on."""
     hashes = {domain: _hash_of(settings, "content") for domain in domains}
     positions = [(domain, position) for domain in domains for position in index.positions_of(domain)]
-    digests = map_images(_digest, [index.sources[position] for _, position in positions], "reading images", request)
+    sources = [index.sources[position] for _, position in positions]
+    digests = map_images(lambda source: source.digest(), sources, "reading images", request)
     for (domain, _), digest in zip(positions, digests, strict=True):
         assert not isinstance(digest, BadImageError)
         hashes[domain].update(digest.encode() + b"\n")
     return {domain: found.hexdigest()[:32] for domain, found in hashes.items()}
-
-
-def _digest(source: ImageSource) -> str:
-    return source.digest()
 
 
 def stamp_keys(index: ImageIndex, settings: dict[str, Any]) -> tuple[str, ...]:

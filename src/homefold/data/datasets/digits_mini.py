@@ -57,8 +57,7 @@ def load_digits_mini(seed: int = 0, *, cache_dir: Path | None = None, use_cache:
 
     Args:
         seed: decides who of the handwritten digits goes where, and every colour, font and patch.
-        cache_dir: where the finished images are kept; by default `cache_directory()`.
-        use_cache: neither read nor write the cache when false.
+        cache_dir, use_cache: where the finished images are kept, by default `cache_directory()`, and whether.
     """
     # Here and below: what takes seconds to import, and whoever lists the datasets imports this file.
     from homefold.data.cache.directory import cache_directory
@@ -129,16 +128,14 @@ def _cache_key(seed: int) -> str:
 
 def _draw(seed: int) -> np.ndarray:
     """`(3480, 32, 32, 3)` uint8: the domains one after the other."""
-    scan_rows, photo_rows = _share_handwriting(seed)
-    handwriting = _handwriting()
-    return np.concatenate(
-        [
-            _draw_scan(handwriting[scan_rows]),
-            _draw_photo(handwriting[photo_rows], _random(seed, "photo")),
-            _draw_print(_labels(), _random(seed, "print")),
-            _draw_street(_labels(), _random(seed, "street")),
-        ]
+    scan, photo = (_handwriting()[rows] for rows in _share_handwriting(seed))
+    domains = (
+        _to_bytes(np.repeat(scan[..., None] * 255, 3, axis=-1)),
+        _draw_photo(photo, _random(seed, "photo")),
+        _draw_print(_labels(), _random(seed, "print")),
+        _draw_street(_labels(), _random(seed, "street")),
     )
+    return np.concatenate(domains)
 
 
 def _random(seed: int, purpose: str) -> np.random.Generator:
@@ -150,13 +147,8 @@ def _share_handwriting(seed: int) -> tuple[np.ndarray, np.ndarray]:
     from sklearn.datasets import load_digits
 
     random, target = _random(seed, "handwriting"), load_digits().target
-    shares = np.stack(
-        [
-            random.permutation(np.flatnonzero(target == digit))[: 2 * _PER_CLASS]
-            for digit in range(len(DIGITS_MINI_CLASSES))
-        ],
-        axis=1,
-    )
+    rows = [random.permutation(np.flatnonzero(target == digit))[: 2 * _PER_CLASS] for digit in range(10)]
+    shares = np.stack(rows, axis=1)
     return shares[:_PER_CLASS].ravel(), shares[_PER_CLASS:].ravel()
 
 
@@ -168,11 +160,6 @@ def _handwriting() -> np.ndarray:
     large = [np.asarray(Image.fromarray(image).resize((_SIDE, _SIDE), Image.Resampling.BICUBIC)) for image in small]
     clipped: np.ndarray = np.clip(np.stack(large), 0, 1)
     return clipped
-
-
-def _draw_scan(ink: np.ndarray) -> np.ndarray:
-    """Grey handwriting as it is. ink: `(n, 32, 32)`; returns `(n, 32, 32, 3)` uint8."""
-    return _to_bytes(np.repeat(ink[..., None] * 255, 3, axis=-1))
 
 
 def _draw_photo(ink: np.ndarray, random: np.random.Generator) -> np.ndarray:
@@ -222,7 +209,9 @@ def _draw_street(labels: np.ndarray, random: np.random.Generator) -> np.ndarray:
     wall, ink = _contrasting_colours(len(labels), least=55, random=random)
     lit = _paint(masks, wall, ink) + _shading(len(labels), random)
     sigmas_px = random.uniform(0.3, 1.2, size=len(labels)).tolist()
-    blurred = np.stack([_blur(image, sigma) for image, sigma in zip(_to_bytes(lit), sigmas_px, strict=True)])
+    sharp = [Image.fromarray(image) for image in _to_bytes(lit)]
+    soft = [image.filter(ImageFilter.GaussianBlur(sigma)) for image, sigma in zip(sharp, sigmas_px, strict=True)]
+    blurred = np.stack([np.asarray(image) for image in soft])
     noise = random.normal(size=blurred.shape) * random.uniform(3, 16, size=(len(labels), 1, 1, 1))
     return _to_bytes(blurred + noise)
 
@@ -241,21 +230,12 @@ def _street_mask(digit: int, random: np.random.Generator) -> np.ndarray:
     )
 
 
-@cache
-def _glyph(font: str, digit: int) -> Image.Image:
-    """The digit alone, white on black, cropped to its ink."""
-    return _render(font, str(digit))
-
-
 def _glyph_row(
     left: Image.Image, middle: Image.Image, right: Image.Image, half_width: float, random: np.random.Generator
 ) -> Image.Image:
     """The middle glyph centred between two neighbours of its height, each mostly out of sight.
 
-    Args:
-        left, middle, right: glyphs cropped to their ink.
-        half_width: how far one sees from the middle, in units of the middle glyph's height.
-        random: decides how far the neighbours stand.
+    `half_width` is how far one sees from the middle, in units of the middle glyph's height.
     """
     height, centre = middle.height, round(2 * half_width * middle.height)
     row = Image.new("L", (2 * centre, height))
@@ -269,7 +249,9 @@ def _glyph_row(
     return row
 
 
-def _render(font: str, text: str) -> Image.Image:
+@cache
+def _glyph(font: str, digit: int) -> Image.Image:
+    """The digit alone, white on black, cropped to its ink."""
     import matplotlib
 
     path = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{font}.ttf"
@@ -278,7 +260,7 @@ def _render(font: str, text: str) -> Image.Image:
     except OSError:
         raise DataError(f"digits-mini needs the font {path}, which matplotlib ships; reinstall matplotlib.") from None
     sheet = Image.new("L", (2 * _CANVAS, 2 * _CANVAS))
-    ImageDraw.Draw(sheet).text((_CANVAS // 2, _CANVAS // 4), text, fill=255, font=face)
+    ImageDraw.Draw(sheet).text((_CANVAS // 2, _CANVAS // 4), str(digit), fill=255, font=face)
     return sheet.crop(sheet.getbbox())
 
 
@@ -323,10 +305,6 @@ def _shading(n: int, random: np.random.Generator) -> np.ndarray:
     strength = random.uniform(0, 35, size=(n, 1, 1))
     rows, columns = np.meshgrid(np.linspace(-1, 1, _SIDE), np.linspace(-1, 1, _SIDE), indexing="ij")
     return (strength * (np.cos(angle) * columns + np.sin(angle) * rows))[..., None]
-
-
-def _blur(image: np.ndarray, sigma_px: float) -> np.ndarray:
-    return np.asarray(Image.fromarray(image).filter(ImageFilter.GaussianBlur(sigma_px)), dtype=np.float32)
 
 
 def _to_bytes(values: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -29,9 +29,8 @@ class _Tree:
     """What was found in a folder or an archive.
 
     Args:
-        in_root: images in no folder.
-        in_domain: images in a domain's folder but in no class, by domain.
-        classes: the images of each class, by domain, with their paths.
+        in_root, in_domain: images in no folder, and by domain those in its folder but in no class.
+        classes: the images of each class, by domain.
         empty: folders without any image.
         ignored: how many other files there are.
     """
@@ -196,21 +195,17 @@ def _warnings(root: Path, tree: _Tree, chosen: Sequence[str], class_names: Seque
                 f"The class {name} has no images in {_some(missing)} (only in {_some(present)}); "
                 "what it looks like there can only be guessed from the other domains."
             )
-    for alike in _alike(class_names):
-        yield (
-            f"The classes {' and '.join(map(repr, alike))} can be told apart only by upper and lower case or by how "
-            "their letters are coded; if they are one class, give its folders one name."
-        )
+    alike: dict[str, list[str]] = {}
+    for name in class_names:
+        alike.setdefault(unicodedata.normalize("NFKC", name).casefold(), []).append(repr(name))
+    for names in alike.values():
+        if len(names) > 1:
+            yield (
+                f"The classes {' and '.join(names)} can be told apart only by upper and lower case or by how "
+                "their letters are coded; if they are one class, give its folders one name."
+            )
     if len(tree.classes) == 1:
         yield (
             f"{root} has one domain ({chosen[0]}). A model fitted to it is single-source: no image shows it "
             "what changes from one domain to the next, so expect it to hold up less well on an unseen one."
         )
-
-
-def _alike(names: Iterable[str]) -> list[list[str]]:
-    """Names that look the same to people, together."""
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        groups.setdefault(unicodedata.normalize("NFKC", name).casefold(), []).append(name)
-    return [group for group in groups.values() if len(group) > 1]

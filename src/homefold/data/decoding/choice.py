@@ -45,8 +45,7 @@ def borrowed_decoders(n: int) -> Iterator[DecoderPool | None]:
 
     With `HOMEFOLD_DECODERS=auto`, the default, they are used from four cores on: started for 512 images in one call,
     and asked for 64 while they run. `threads` never uses them, `processes` always. They are as many as this process may
-    use cores, 32 at most; processes that torchrun started on one machine divide its cores. A second call at the same
-    time uses threads.
+    use cores, 32 at most. A second call at the same time uses threads.
     """
     wanted, shared = _wanted(), _shared
     if wanted == "threads" or n < 1 or not _possible() or not shared.lock.acquire(blocking=False):

@@ -68,13 +68,7 @@ _pillow_alone = threading.Event()
 
 
 class BadImageError(DataError):
-    """One image that cannot be used.
-
-    Args:
-        name: the file, as the person knows it.
-        reason: what is wrong with it, to stand after its name ("is empty (0 bytes)").
-        advice: what to do about it.
-    """
+    """One image that cannot be used; `reason` stands after its name ("is empty (0 bytes)"), `advice` after both."""
 
     def __init__(self, name: str, reason: str, advice: str = "Replace it, or leave it out with --skip-bad.") -> None:
         super().__init__(f"{name} {reason}. {advice}")
@@ -126,13 +120,7 @@ def decode_image(
 
 
 def resize_images(images: np.ndarray, size: tuple[int, int], resize: Resize = "squash") -> np.ndarray:
-    """Images in memory brought to `size` the way `decode_image` does it.
-
-    Args:
-        images: `(n, height, width, 3)` uint8.
-        size: `(height, width)` of the result.
-        resize: as in `decode_image`.
-    """
+    """Images `(n, height, width, 3)` uint8 brought to `size` `(height, width)` the way `decode_image` does it."""
     _check_resize(size, resize)
     if images.shape[1:3] == tuple(size):
         return images
@@ -177,7 +165,9 @@ def _decode(
     except BadImageError:
         raise
     except UnidentifiedImageError:
-        raise BadImageError(name, _why_unidentified(file)) from None
+        file.seek(0)
+        reason = "is not an image, or is damaged from its first bytes on" if file.read(1) else "is empty (0 bytes)"
+        raise BadImageError(name, reason) from None
     except MemoryError:
         raise BadImageError(
             name, "needs more memory than there is", "Shrink it, or leave it out with --skip-bad."
@@ -197,13 +187,6 @@ def _open_image(file: BinaryIO) -> Image.Image:
             return Image.open(file, formats=_FORMATS)
         finally:
             Image.MAX_IMAGE_PIXELS = limit
-
-
-def _why_unidentified(file: BinaryIO) -> str:
-    file.seek(0)
-    if not file.read(1):
-        return "is empty (0 bytes)"
-    return "is not an image, or is damaged from its first bytes on"
 
 
 def _check_pixels(image: Image.Image, name: str, max_megapixels: float) -> None:
@@ -235,7 +218,8 @@ def _pixels(image: Image.Image, file: BinaryIO, size: tuple[int, int] | None, re
         image = _resized(image, extent, _stored_size(size, orientation), resize)
     if orientation in _UPRIGHT:
         image = image.transpose(_UPRIGHT[orientation])
-    image = _on_white(image)
+    if image.mode == "RGBA":
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
     return np.array(image if image.mode == "RGB" else image.convert("RGB"))
 
 
@@ -247,12 +231,9 @@ def _without_the_lock(image: Image.Image, file: BinaryIO) -> Image.Image | None:
     if image.format != "JPEG" or image.mode != "RGB" or _pillow_alone.is_set():
         return None
     file.seek(0)
-    content = file.read(_LARGEST_JPEG_BYTES)
+    content, decode = file.read(_LARGEST_JPEG_BYTES), _jpeg_decoder()
     # What was cut off is left to Pillow, which says so; and so is what no image can be.
-    if not content.endswith(_END_OF_JPEG):
-        return None
-    decode = _jpeg_decoder()
-    if decode is None:
+    if decode is None or not content.endswith(_END_OF_JPEG):
         return None
     try:
         pixels = decode(content)
@@ -373,9 +354,3 @@ def _resized(image: Image.Image, extent: tuple[float, float], size: tuple[int, i
     # Rounding may put the box a hair outside, which Pillow refuses.
     box = (max(left, 0.0), max(top, 0.0), min(right, image.width), min(bottom, image.height))
     return image.resize(size, Image.Resampling.BILINEAR, box=box, reducing_gap=3.0)
-
-
-def _on_white(image: Image.Image) -> Image.Image:
-    if image.mode != "RGBA":
-        return image
-    return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)

@@ -27,11 +27,7 @@ def map_images(
 ) -> Iterator[_Result | BadImageError]:
     """`function` of every item in order, computed in threads; a `BadImageError` raised stands in its place.
 
-    Args:
-        function: decodes one image, and so leaves Python's lock to the others most of the time.
-        items: what `function` takes.
-        description: what the progress bar says.
-        request: how many threads, and who is told.
+    The request says how many threads, and who is told the progress, with the description.
     """
 
     def attempt(item: _Item) -> _Result | BadImageError:
@@ -57,10 +53,8 @@ def one_ahead(
 ) -> Iterator[_Result]:
     """`function` of every item in order, the next one computed while the caller uses the last.
 
-    Args:
-        function: such as one that decodes a chunk of images; what it raises is raised when its turn comes.
-        items: what it takes.
-        enabled: False computes each when it is asked for, where caller and function would only share the same cores.
+    What it raises is raised when its turn comes. Not `enabled`, each is computed when it is asked for: where caller
+    and function would only share the same cores.
     """
     if not enabled:
         yield from map(function, items)
@@ -109,9 +103,17 @@ def decode_all(
     sources: Sequence[ImageSource], size: tuple[int, int], request: LoadRequest
 ) -> tuple[np.ndarray, np.ndarray, list[tuple[str, str]]]:
     """Decode into memory: the images, their positions in `sources`, and `(path, reason)` of those left out."""
-    images = _allocate(len(sources), size)
-    bad = decode_into(images, sources, range(len(sources)), request)
-    check_bad(list(bad.values()), len(sources), request.skip_bad)
+    n = len(sources)
+    try:
+        images = np.empty((n, *size, 3), dtype=np.uint8)
+    except MemoryError:
+        gigabytes = n * size[0] * size[1] * 3 / 1e9
+        raise DataError(
+            f"{n} images of {size[0]} × {size[1]} px need {gigabytes:.0f} GB of memory, more than there is; "
+            "choose a smaller size."
+        ) from None
+    bad = decode_into(images, sources, range(n), request)
+    check_bad(list(bad.values()), n, request.skip_bad)
     kept = compact(images, bad)
     return images[: len(kept)], kept, [(error.name, error.reason) for error in bad.values()]
 
@@ -130,24 +132,9 @@ def check_bad(bad: Sequence[BadImageError], total: int, skip_bad: bool) -> None:
 
 
 def compact(images: np.ndarray, bad: dict[int, BadImageError]) -> np.ndarray:
-    """Move the good rows together at the front, in place: a second array of all images may not fit.
-
-    Returns:
-        `(n,)` the old positions of the good rows.
-    """
+    """Move the good rows together at the front, in place (a second array may not fit); returns their old positions."""
     kept = np.setdiff1d(np.arange(len(images)), list(bad))
     for position, old in enumerate(kept):
         if position != old:
             images[position] = images[old]
     return kept
-
-
-def _allocate(n: int, size: tuple[int, int]) -> np.ndarray:
-    try:
-        return np.empty((n, *size, 3), dtype=np.uint8)
-    except MemoryError:
-        gigabytes = n * size[0] * size[1] * 3 / 1e9
-        raise DataError(
-            f"{n} images of {size[0]} × {size[1]} px need {gigabytes:.0f} GB of memory, more than there is; "
-            "choose a smaller size."
-        ) from None

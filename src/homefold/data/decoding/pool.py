@@ -192,12 +192,14 @@ class _Job:
         sent = 0
         try:
             decoder.reserve(_IN_FLIGHT * self._batch * self._image_bytes)
+            how = self._size, self.request.resize, self.request.max_megapixels
             folder = _current_folder()
             while True:
                 while len(in_flight) < _IN_FLIGHT and (batch := self._take()):
                     offset = sent % _IN_FLIGHT * self._batch * self._image_bytes
                     in_flight.append((offset, batch))
-                    decoder.send(self._message(batch, offset, decoder.memory_bytes, folder))
+                    sources = [packed(self.sources[place]) for place in batch]
+                    decoder.send(Batch(sources, *how, offset, decoder.memory_bytes, folder))
                     sent += 1
                 if not in_flight:
                     return None
@@ -216,11 +218,6 @@ class _Job:
         except IndexError:
             return None
 
-    def _message(self, batch: range, offset: int, memory_bytes: int, folder: str | None) -> Batch:
-        sources = [packed(self.sources[place]) for place in batch]
-        how = self.request.resize, self.request.max_megapixels
-        return Batch(sources, self._size, *how, offset, memory_bytes, folder)
-
     def _accept(self, answer: Answer, decoder: _Decoder, offset: int, batch: range) -> None:
         pixels = decoder.pixels(offset, (len(batch), *self._size, 3))
         for place, done, image in zip(batch, answer, pixels, strict=True):
@@ -235,21 +232,17 @@ class _Decoder:
     """One decoder process, its pipes and its memory."""
 
     def __init__(self, idle_seconds: float) -> None:
-        self._memory = _nameless_file()
         self._mapped: mmap.mmap | None = None
-        try:
+        with contextlib.ExitStack() as unless_it_starts:
+            self._memory = _nameless_file()
+            unless_it_starts.callback(os.close, self._memory)
             heard, said = os.pipe()
-            self._answers = os.fdopen(heard, "rb")
+            self._answers = unless_it_starts.enter_context(os.fdopen(heard, "rb"))
             try:
                 self.process = _start(self._memory, said, idle_seconds)
-            except BaseException:
-                self._answers.close()
-                raise
             finally:
                 os.close(said)
-        except BaseException:
-            os.close(self._memory)
-            raise
+            unless_it_starts.pop_all()
 
     @property
     def memory_bytes(self) -> int:

@@ -32,9 +32,7 @@ class Batch(NamedTuple):
     """Images to decode.
 
     Args:
-        sources: what to decode.
-        size: `(height, width)` of the results.
-        resize, max_megapixels: as in `decode_image`.
+        sources, size, resize, max_megapixels: what to decode, and as in `decode_image`.
         offset: where in the shared memory the pixels go, one image after the other.
         memory_bytes: how large the shared memory is by now.
         folder: what relative paths start from; None where there is no such folder any more.
