@@ -148,7 +148,8 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_an_image_is_decoded
     (tmp_path / "file").write_text("")
     ended = homefold("fit", shared_photos, "--out", tmp_path / "file" / "model", *QUICK)
     assert ended.code == 1
-    assert ended.error.startswith(f"nothing can be written to {tmp_path / 'file'} (Not a directory)")
+    model, file = tmp_path / "file" / "model", tmp_path / "file"
+    assert ended.error == f"no model can be written to {model}: {file} is a file."
     assert "decoding" not in ended.err
 
 
