@@ -311,6 +311,25 @@ print(sorted({{"torch", "tyro", "numpy", "rich"}} & set(sys.modules)))
     assert done.stdout.endswith("\n[]\n")
 
 
+HEAVY = ("torch", "torchvision", "sklearn", "matplotlib", "scipy", "pandas")
+HELP_OF_EVERYTHING = f"""
+import sys
+from homefold.cli import app, data
+asked = [[], *([name] for name in app.COMMANDS), *(["data", name] for name in data.COMMANDS)]
+for words in [*([*words, "--help"] for words in asked), ["methods"], ["data", "list"]]:
+    assert app.main(words) == 0, words
+    assert not {set(HEAVY)} & set(sys.modules), words
+print(len(asked))
+"""
+
+
+@pytest.mark.slow
+def test_no_help_and_no_list_imports_what_only_work_needs() -> None:
+    done = subprocess.run([sys.executable, "-c", HELP_OF_EVERYTHING], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout.splitlines()[-1]) == 1 + 9 + 5
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

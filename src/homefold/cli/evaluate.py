@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-import torch
 import tyro
 from rich.table import Table
 
@@ -16,13 +15,14 @@ from homefold.cli.domains import domain_names, require_domains
 from homefold.cli.inference_flags import LookFlags, ProjectionPreset, SearchFlags, chosen_look, chosen_search
 from homefold.cli.output import note, print_json, result_console, result_table, show_share
 from homefold.cli.parsing import DebugFlag, DeviceFlag, JsonFlag, Names, PluginFlag, SkipBadFlag, Switch, flatten, parse
-from homefold.cli.unfinished import tidy_after_fit
 from homefold.config import LookConfig, SearchConfig
 from homefold.data import DomainDataset, load_dataset
 from homefold.errors import DataError
-from homefold.model import Homefold
 from homefold.runtime.progress import ProgressReporter, RichReporter
 from homefold.stages.predictions import rows_named
+
+if TYPE_CHECKING:
+    from homefold.model import Homefold
 
 __all__ = ["DomainResult", "EvaluateOptions", "measure", "run"]
 
@@ -94,6 +94,10 @@ class _Bars(RichReporter):
 def run(arguments: Sequence[str]) -> int:
     """Measure and print."""
     options = parse(EvaluateOptions, "evaluate", arguments)
+    # These import torch, which --help does not need.
+    from homefold.cli.unfinished import tidy_after_fit
+    from homefold.model import Homefold
+
     model = Homefold.load(options.model, device=options.device)
     tidy_after_fit(options.model)
     look = chosen_look(model.config.look, options.projection_preset, options.look, arguments)
@@ -155,6 +159,8 @@ def measure(
         search: settings of it.
         reporter: shows a bar.
     """
+    import torch
+
     (domain,) = dataset.domain_names
     position = np.array([_position(name, model.class_names) for name in dataset.class_names])
     truth = position[dataset.labels]

@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import torch
 import tyro
 
 from homefold.cli.domains import domain_names, require_domains
@@ -32,17 +31,16 @@ from homefold.cli.parsing import (
     parse,
     plugins_in,
 )
-from homefold.cli.unfinished import UnfinishedFit, tidy_after_fit
 from homefold.config import HomefoldConfig, list_presets, preset_config
 from homefold.data import DomainDataset, load_dataset
 from homefold.errors import ConfigError, DataError, ModelFileError
-from homefold.features import build_backbone
-from homefold.model import Homefold
-from homefold.runtime.device import resolve_device
 from homefold.runtime.plugins import load_plugins
-from homefold.runtime.processes import joined_processes, local_device, wait_for_all
 from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter
-from homefold.store.model_folder import holds_model, require_replaceable
+
+if TYPE_CHECKING:
+    import torch
+
+    from homefold.model import Homefold
 
 __all__ = ["FitOptions", "run"]
 
@@ -86,6 +84,10 @@ class FitOptions:
 def run(arguments: Sequence[str]) -> int:
     """Fit, save, and say what came out; among the processes of torchrun only the first writes and speaks."""
     options = _parse(arguments)
+    # Here and below: what imports torch, which --help does not need.
+    from homefold.runtime.device import resolve_device
+    from homefold.runtime.processes import joined_processes, local_device
+
     device = resolve_device(local_device(options.device))
     with joined_processes(device) as processes:
         if processes.is_first:
@@ -95,6 +97,11 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _fit_and_save(options: FitOptions, device: torch.device) -> int:
+    from homefold.cli.unfinished import UnfinishedFit
+    from homefold.features import build_backbone
+    from homefold.model import Homefold
+    from homefold.runtime.processes import wait_for_all
+
     config = options.settings
     holdout = flatten(options.holdout)
     reporter = RichReporter()
@@ -124,6 +131,10 @@ def _fit_and_save(options: FitOptions, device: torch.device) -> int:
 
 def _help_to_fit(options: FitOptions, device: torch.device) -> None:
     """The part of a process that is not the first: it trains along, from the same checkpoint, and writes nothing."""
+    from homefold.cli.unfinished import UnfinishedFit
+    from homefold.model import Homefold
+    from homefold.runtime.processes import wait_for_all
+
     model = Homefold(options.settings, device=device, deterministic=options.deterministic)
     sources = _source_domains(options.data, flatten(options.holdout))
     # Until the first process has looked at what an earlier fit left.
@@ -171,6 +182,9 @@ def _source_domains(data: str, holdout: Sequence[str]) -> tuple[str, ...]:
 
 def _require_free(out: Path, overwrite: bool) -> None:
     """Refuse before any work what saving would have to refuse after it."""
+    from homefold.cli.unfinished import tidy_after_fit
+    from homefold.store.model_folder import holds_model, require_replaceable
+
     require_replaceable(Path(os.path.realpath(out)))
     if holds_model(out) and not overwrite:
         tidy_after_fit(out)

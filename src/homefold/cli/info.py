@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import tyro
 
 from homefold.cli.output import fact_table, print_json, result_console, show_bytes, show_share
 from homefold.cli.parsing import DebugFlag, JsonFlag, PluginFlag, parse
-from homefold.cli.unfinished import tidy_after_fit
 from homefold.config import config_to_dict
-from homefold.model import CUSTOM, Homefold
-from homefold.stages.description import images_config, projector_config
 from homefold.store.files import plain_json
 from homefold.store.model_card import how_images_are_seen, how_it_was_trained
-from homefold.store.model_folder import read_model_folder
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = ["InfoOptions", "describe_model", "run", "size_on_disk"]
 
@@ -44,6 +42,8 @@ def run(arguments: Sequence[str]) -> int:
     """Read and print."""
     options = parse(InfoOptions, "info", arguments)
     facts = describe_model(options.model)
+    from homefold.cli.unfinished import tidy_after_fit  # imports torch, which --help does not need
+
     tidy_after_fit(options.model)
     if options.json:
         print_json(facts)
@@ -54,6 +54,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def describe_model(path: Path) -> dict[str, Any]:
     """Plain values on the model in `path`, once it is certain that it can be loaded."""
+    from homefold.store.model_folder import read_model_folder  # imports torch, which --help does not need
+
     tensors, content = read_model_folder(path)
     facts = _image_facts(content, path) if content["kind"] == "images" else _feature_facts(content, path)
     home = tensors["home"]
@@ -71,6 +73,10 @@ def describe_model(path: Path) -> dict[str, Any]:
 
 
 def _image_facts(content: dict[str, Any], path: Path) -> dict[str, Any]:
+    # These import torch, which --help does not need.
+    from homefold.model import CUSTOM, Homefold
+    from homefold.stages.description import images_config
+
     config = images_config(content, path)
     # Without a network of the user's own there is nothing to load its tensors into.
     if config.features.backbone != CUSTOM:
@@ -80,6 +86,7 @@ def _image_facts(content: dict[str, Any], path: Path) -> dict[str, Any]:
 
 def _feature_facts(content: dict[str, Any], path: Path) -> dict[str, Any]:
     from homefold.projector import ManifoldProjector  # scikit-learn takes a second to import
+    from homefold.stages.description import projector_config
 
     ManifoldProjector.load(path, device="cpu")
     return {**content, "settings": plain_json(config_to_dict(projector_config(content, path)))}

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import numpy as np
 import tyro
@@ -27,7 +27,6 @@ from homefold.cli.parsing import (
     Switch,
     parse,
 )
-from homefold.cli.unfinished import tidy_after_fit
 from homefold.config import LookConfig, SearchConfig
 from homefold.data import BadImageError, find_images
 from homefold.data.archives import FileImage
@@ -35,11 +34,12 @@ from homefold.data.decoding.choice import start_decoders
 from homefold.data.decoding.many import compact, decode_into, one_ahead
 from homefold.data.index import LoadRequest
 from homefold.errors import ConfigError, DataError
-from homefold.model import Homefold
-from homefold.projection import chosen_engine
 from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter
 from homefold.stages.predictions import Prediction, require_threshold, rows_named
 from homefold.store.files import write_atomically
+
+if TYPE_CHECKING:
+    from homefold.model import Homefold
 
 __all__ = ["PredictOptions", "run"]
 
@@ -89,6 +89,11 @@ class PredictOptions:
 def run(arguments: Sequence[str]) -> int:
     """Predict and print."""
     options = parse(PredictOptions, "predict", arguments)
+    # These import torch, which --help does not need.
+    from homefold.cli.unfinished import tidy_after_fit
+    from homefold.model import Homefold
+    from homefold.projection import chosen_engine
+
     if options.abstain_above is not None and options.no_projection:
         raise ConfigError("--abstain-above needs the off-manifold score, which --no-projection does not give.")
     if options.abstain_above is not None:
