@@ -203,10 +203,7 @@ def list_folder(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
 
 
 def walk(start: Sequence[Path]) -> Iterator[tuple[Path, list[Path], list[Path]]]:
-    """Folders and all below them, each with its images and other files.
-
-    One that links lead to again is entered once, so loops end.
-    """
+    """Folders and all below them, each with its images and other files, and each once: loops of links end."""
     seen: set[tuple[int, int]] = set()
     waiting = list(reversed(start))
     while waiting:
@@ -342,16 +339,9 @@ def _zip_images(path: Path) -> list[ArchiveImage]:
                 raise DataError(f"{path} is locked with a password; unpack it and give the folder.")
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise DataError(f"{path} is packed by a method other than deflate; unpack it and give the folder.")
-        return [
-            ArchiveImage(
-                path,
-                stamp,
-                member.filename,
-                member.header_offset,
-                member.compress_size,
-                in_zip=True,
-                unpacked_bytes=member.file_size if member.compress_type == zipfile.ZIP_DEFLATED else None,
-                checksum=member.CRC,
-            )
-            for member in members
-        ]
+    images = []
+    for member in members:
+        place = member.filename, member.header_offset, member.compress_size
+        unpacked_bytes = member.file_size if member.compress_type == zipfile.ZIP_DEFLATED else None
+        images.append(ArchiveImage(path, stamp, *place, True, unpacked_bytes, member.CRC))
+    return images

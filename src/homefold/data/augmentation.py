@@ -88,14 +88,7 @@ def draw_augmentation(
 def apply_augmentation(
     images: Tensor, config: AugmentationConfig, uniform: Tensor, noise: Tensor | None = None
 ) -> Tensor:
-    """Vary a batch by random numbers already drawn: the part of `augment_batch` in which nothing is random.
-
-    Args:
-        images: `(n, 3, height, width)` floating point in [0, 1]; left as they are.
-        config: what may happen, and how strongly.
-        uniform: the first result of `draw_augmentation`.
-        noise: the second.
-    """
+    """Vary a batch by `uniform` and `noise` from `draw_augmentation`: what is not random of `augment_batch`."""
     with torch.autocast(images.device.type, enabled=False):
         plan = _plan(images.shape, config, uniform, noise)
         source = images
@@ -327,8 +320,7 @@ def mix_amplitudes(images: Tensor, partners: Tensor, ratio: Tensor) -> Tensor:
     amplitudes carry style, phases carry shape. Where F_i vanishes it has no phase and stays zero.
 
     Args:
-        images: `(n, 3, height, width)` float32.
-        partners: `(n,)` indices into the batch.
+        images, partners: `(n, 3, height, width)` float32, and `(n,)` indices into the batch.
         ratio: `(n,)` shares λ of the partner, from 0 (bit for bit the image itself) to 1.
     """
     images = images.contiguous()

@@ -52,7 +52,13 @@ def load_index(index: ImageIndex, size: tuple[int, int], request: LoadRequest) -
 
     Where the cache cannot be written the images are decoded into memory instead, and that is said.
     """
-    images, kept, skipped = _decoded(index, size, request)
+    loaded = None
+    if request.use_cache:
+        try:
+            loaded = ImageCache().images(index, size, request)
+        except CacheUnavailableError as reason:
+            request.progress.message(f"The decoded images are not kept for later runs: {reason}")
+    images, kept, skipped = loaded or decode_all(index.sources, size, request)
     for warning in index.warnings:
         request.progress.message(warning)
     if skipped:
@@ -82,17 +88,6 @@ def dataset_of(
         splits=tuple(index.splits[i] for i in kept) if index.splits else (),
         skipped=tuple(skipped),
     )
-
-
-def _decoded(
-    index: ImageIndex, size: tuple[int, int], request: LoadRequest
-) -> tuple[np.ndarray, np.ndarray, list[tuple[str, str]]]:
-    if request.use_cache:
-        try:
-            return ImageCache().images(index, size, request)
-        except CacheUnavailableError as reason:
-            request.progress.message(f"The decoded images are not kept for later runs: {reason}")
-    return decode_all(index.sources, size, request)
 
 
 def _check_nothing_emptied(index: ImageIndex, kept: np.ndarray, skipped: int) -> None:

@@ -182,17 +182,10 @@ def _told(images: Sequence[str], what: str) -> list[str]:
 
 def _duplicate_sentences(duplicates: Sequence[DuplicateGroup]) -> tuple[list[str], list[str]]:
     """On those under more than one class, and on the others."""
-    conflicts: list[str] = []
-    across: list[str] = []
-    within: list[str] = []
-    for group in duplicates:
-        listed = " = ".join(group.paths)
-        if len(group.classes) > 1:
-            conflicts.append(listed)
-        if len(group.domains) > 1:
-            across.append(listed)
-        elif len(group.classes) == 1:
-            within.append(listed)
+    listed = [(" = ".join(group.paths), len(group.domains), len(group.classes)) for group in duplicates]
+    conflicts = [paths for paths, _, classes in listed if classes > 1]
+    across = [paths for paths, domains, _ in listed if domains > 1]
+    within = [paths for paths, domains, classes in listed if domains == classes == 1]
     return _told(conflicts, "under more than one class: {}. Keep each under the one class it shows."), [
         *_told(
             across,

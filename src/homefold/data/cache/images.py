@@ -227,8 +227,14 @@ class ImageCache:
 
     def _fill(self, wanted: _Wanted, file: IO[bytes]) -> list[Piece]:
         """Write all images into the open file; returns the pieces they make."""
-        index, known = wanted.index, self._known_pieces(wanted)
-        images = create_array(file, len(index), wanted.size)
+        index, images = wanted.index, create_array(file, len(wanted.index), wanted.size)
+        # Pieces with bad images are decoded again.
+        known = {
+            piece.key: (entry, position)
+            for entry in reversed(self.entries())
+            for position, piece in enumerate(entry.pieces)
+            if piece.key in wanted.keys and not piece.bad
+        }
         missing: list[int] = []
         for domain, key in enumerate(wanted.keys):
             positions = index.positions_of(domain)
@@ -242,15 +248,6 @@ class ImageCache:
         del images
         cut_to(file, rows, wanted.size)
         return pieces
-
-    def _known_pieces(self, wanted: _Wanted) -> dict[str, tuple[CacheEntry, int]]:
-        """Entries that have a wanted piece, and where; pieces with bad images are decoded again."""
-        return {
-            piece.key: (entry, position)
-            for entry in reversed(self.entries())
-            for position, piece in enumerate(entry.pieces)
-            if piece.key in wanted.keys and not piece.bad
-        }
 
     @contextmanager
     def _turn(self, name: str, progress: ProgressReporter) -> Iterator[None]:

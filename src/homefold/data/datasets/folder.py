@@ -54,11 +54,7 @@ class _Tree:
 def find_folder(request: LoadRequest) -> ImageIndex:
     """Find the images of `root/domain/class/…/image` and check that they make a dataset.
 
-    Of an archive a single folder around all domains is passed over.
-
-    Args:
-        request: its `root`; its `domains`, by default all, sorted, from which alone the class names come; and its
-            `allow_one_class`, to accept what can be predicted but not learned.
+    Of an archive a single folder around all domains is passed over. Class names come from the chosen domains alone.
     """
     root = request.folder
     packed = is_archive(root) and os.path.isfile(root)
@@ -69,10 +65,10 @@ def find_folder(request: LoadRequest) -> ImageIndex:
     class_names = tuple(sorted({name for domain in chosen for name in tree.classes[domain]}))
     _check_classes(root, tree, chosen, class_names, request.allow_one_class)
     cells = [
-        (d, c, source)
+        (d, class_names.index(name), source)
         for d, domain in enumerate(chosen)
-        for c, name in enumerate(class_names)
-        for source in tree.classes[domain].get(name, [])
+        for name in sorted(tree.classes[domain])
+        for source in tree.classes[domain][name]
     ]
     return ImageIndex(
         name=as_text(root.stem if packed else root.resolve().name),

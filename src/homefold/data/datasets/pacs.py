@@ -54,10 +54,11 @@ def find_pacs(request: LoadRequest) -> ImageIndex:
     """The images of PACS, with the official splits where `*_kfold.txt` lists lie beside them or in their archive."""
     index = find_images_of(_LAYOUT, request)
     folder = request.folder if request.folder.is_dir() else request.folder.parent
-    lists = _lists_beside(folder, index) or _packed_lists(index)
+    wanted = {domain: [_list_name(domain, kind) for kind in _LISTS] for domain in index.domain_names}
+    every = [name for names in wanted.values() for name in names]
+    lists = _lists_beside(folder, every) or _packed_lists(index, every)
     if not lists:
         return index
-    wanted = {domain: [_list_name(domain, kind) for kind in _LISTS] for domain in index.domain_names}
     lacking = [domain for domain, names in wanted.items() if not lists.keys() >= set(names)]
     if lacking:
         warning = f"There are no complete split lists for {', '.join(lacking)} in {folder}: no official split is used."
@@ -69,10 +70,10 @@ def _list_name(domain: str, kind: str) -> str:
     return f"{domain}_{kind}{_LIST_ENDING}"
 
 
-def _lists_beside(folder: Path, index: ImageIndex) -> dict[str, tuple[str, bytes]]:
-    """By name, the path and content of each list of the domains, from the first place that has one."""
+def _lists_beside(folder: Path, names: list[str]) -> dict[str, tuple[str, bytes]]:
+    """By name, the path and content of each list, from the first place that has one."""
     lists = {}
-    for name in (_list_name(domain, kind) for domain in index.domain_names for kind in _LISTS):
+    for name in names:
         path = next((path for place in _LIST_FOLDERS for path in sorted(folder.glob(f"{place}/{name}"))), None)
         if path is not None:
             with reading(path, "a list of images"):
@@ -80,9 +81,8 @@ def _lists_beside(folder: Path, index: ImageIndex) -> dict[str, tuple[str, bytes
     return lists
 
 
-def _packed_lists(index: ImageIndex) -> dict[str, tuple[str, bytes]]:
+def _packed_lists(index: ImageIndex, names: list[str]) -> dict[str, tuple[str, bytes]]:
     """Likewise from the archives that the images lie in."""
-    names = {_list_name(domain, kind) for domain in index.domain_names for kind in _LISTS}
     lists: dict[str, tuple[str, bytes]] = {}
     for archive in dict.fromkeys(source.archive for source in index.sources if isinstance(source, ArchiveImage)):
         for name, content in archive_texts(archive, _LIST_ENDING).items():

@@ -117,7 +117,7 @@ class DecoderPool:
         return sorted(job.left)
 
     def _drive_all(self, job: _Job, task: Task) -> list[_Decoder]:
-        """Have all processes work on the job, a thread to look after each; returns those that failed."""
+        """Have all processes work on the job, a thread to each; returns those that failed."""
         executor = ThreadPoolExecutor(len(self._decoders), thread_name_prefix="homefold-decoders")
         try:
             drivers = [executor.submit(job.drive, decoder) for decoder in self._decoders]
