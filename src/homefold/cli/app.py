@@ -24,6 +24,7 @@ COMMANDS = {
     "demo": Command("train and answer on the embedded dataset; needs no images", "homefold.cli.demo"),
     "bench": Command("run a table of the evaluation: methods × targets × seeds", "homefold.cli.bench"),
     "methods": Command("list the methods that bench compares", "homefold.cli.methods"),
+    "settings": Command("explain the settings of a fit", "homefold.cli.settings"),
     "report": Command("make tables and figures from finished runs", "homefold.cli.report"),
     "data": Command("list, describe, verify and fetch datasets; the cache of decoded images", "homefold.cli.data"),
 }

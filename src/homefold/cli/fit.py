@@ -30,8 +30,11 @@ from homefold.cli.parsing import (
     flatten,
     parse,
     plugins_in,
+    words_after,
 )
+from homefold.cli.settings_file import given_settings
 from homefold.config import HomefoldConfig, list_presets, preset_config
+from homefold.config.migration import current_word
 from homefold.data import DomainDataset, load_dataset
 from homefold.errors import ConfigError, DataError, ModelFileError
 from homefold.runtime.plugins import load_plugins
@@ -66,6 +69,10 @@ class FitOptions:
     preset: Literal["default", "thorough", "small", "small-thorough", "paper"] = "default"
     """Settings to start from: default (ResNet-18 at 224 px), small (from scratch at 32 px, for CPUs), thorough
     (default, 8 views and the styles of each domain, slow to answer), small-thorough (small and 4 filters) or paper."""
+    config: Annotated[OptionalPath, tyro.conf.arg(metavar="FILE.toml")] = None
+    """Settings to change, as TOML; flags and --set win over it."""
+    set: Annotated[Names, tyro.conf.arg(metavar="NAME=VALUE …", help_behavior_hint="")] = ()
+    """Settings to change, such as features.epochs=60; homefold settings lists all of them."""
     device: DeviceFlag = "auto"
     deterministic: Switch = False
     """Use only algorithms that give the same bytes every time, also on CUDA (slower there)."""
@@ -147,16 +154,18 @@ def _parse(arguments: Sequence[str]) -> FitOptions:
     if not {"-h", "--help"} & set(arguments):
         load_plugins(plugins_in(arguments))
     # They decide the other defaults, so they are looked for before all else.
+    given = given_settings(_named(arguments, "--config"), words_after("--set", list(map(current_word, arguments))))
     preset = _named(arguments, "--preset")
     preset = preset if preset in list_presets() else "default"
     decisive = {"features.backbone": _named(arguments, "--backbone", "--features.backbone")}
     if _named(arguments, "--features.freeze") == "backbone":
         decisive["features.freeze"] = "backbone"
+    base = preset_config(preset, {**given.decisive, **{name: value for name, value in decisive.items() if value}})
     default = FitOptions(
         data=tyro.MISSING,
         out=tyro.MISSING,
         preset=preset,  # type: ignore[arg-type]
-        settings=preset_config(preset, {name: value for name, value in decisive.items() if value}),
+        settings=given.change(base),
     )
     return parse(FitOptions, "fit", arguments, default)
 

@@ -31,6 +31,7 @@ __all__ = [
     "flatten",
     "parse",
     "plugins_in",
+    "words_after",
 ]
 
 Switch = Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help_behavior_hint="")]
@@ -119,11 +120,16 @@ def plugins_in(arguments: Sequence[str]) -> tuple[str, ...]:
     >>> plugins_in(["photos", "--plugin", "a.py", "b.py", "--out", "model", "--plugin=c.py"])
     ('a.py', 'b.py', 'c.py')
     """
+    return words_after("--plugin", arguments)
+
+
+def words_after(wanted: str, arguments: Sequence[str]) -> tuple[str, ...]:
+    """What the flag `wanted` is given, wherever it stands and however often."""
     found, is_named = [], False
     for word in arguments:
         flag, _, value = word.partition("=")
         if word.startswith("--"):
-            is_named, word = flag == "--plugin", value
+            is_named, word = flag == wanted, value
         if is_named and word:
             found.append(word)
     return tuple(found)
