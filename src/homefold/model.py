@@ -199,7 +199,7 @@ class Homefold:
         if self.config.style.blocks and not style.blocks:
             self.reporter.message(
                 "Styles are left as they are: this network has no early blocks that give fine feature maps. Where it "
-                "has others, name them by --style.blocks."
+                "has others, name them by style.blocks."
             )
         style_modules(net.backbone, style.blocks)
         return replace(self.config, style=style)

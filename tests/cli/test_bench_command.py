@@ -176,7 +176,7 @@ def test_flags_of_fit_are_pointed_to_what_does_the_same_here(
 
 def test_the_command_knows_the_parts_of_a_configuration_and_their_short_names() -> None:
     from homefold.cli.bench import BenchCommand
-    from homefold.fit_flags import _PARTS, _SHORT
+    from homefold.cli.setting_flags import _PARTS, _SHORT
 
     parts = [item.name for item in fields(HomefoldConfig) if is_dataclass(getattr(HomefoldConfig(), item.name))]
     assert set(_PARTS) == set(parts)

@@ -71,7 +71,7 @@ def test_a_residual_network_is_torchvisions_without_its_last_layer(name):
 
 
 def test_a_size_too_small_for_a_backbone_is_a_sentence():
-    with pytest.raises(ConfigError, match=r"8×8 pixels.*--image-size"):
+    with pytest.raises(ConfigError, match=r"8×8 pixels.*preprocessing.image_size"):
         FeatureNet(build_backbone("digits"), (8, 8))
 
 

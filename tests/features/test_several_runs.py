@@ -166,14 +166,14 @@ def test_a_mean_that_is_worse_than_every_run_is_told(config, few_digits, monkeyp
     listener = Listener()
     start(replace(config, epochs=1), few_digits, reporter=listener)
     assert listener.messages == [
-        "The mean of 2 runs has a held-out loss of 0.7000, each run at most 0.6000; one run (--features.runs 1) may be "
+        "The mean of 2 runs has a held-out loss of 0.7000, each run at most 0.6000; one run (features.runs=1) may be "
         "better here."
     ]
 
 
 def test_a_mean_that_has_collapsed_names_the_runs(config, few_digits, monkeypatch):
     monkeypatch.setattr(FinishedRuns, "put_back", lambda self: torch.nn.init.zeros_(self._net.module.head.weight))
-    with pytest.raises(FeatureCollapseError, match=r"mean of 2 runs' weights tells nothing apart .*features\.runs 1"):
+    with pytest.raises(FeatureCollapseError, match=r"mean of 2 runs' weights tells nothing apart .*features\.runs=1"):
         start(replace(config, epochs=1), few_digits)
 
 

@@ -128,7 +128,7 @@ def test_nan_stops_with_the_place_and_keeps_the_last_good_checkpoint(config, few
     start(replace(settings, epochs=1), few_digits, checkpoint=checkpoint)
     before = checkpoint.read_bytes()
     checkpoint.write_bytes(before)
-    with pytest.raises(TrainingDivergedError, match=r"epoch 4, step 1 of .*learning-rate.*last good state"):
+    with pytest.raises(TrainingDivergedError, match=r"epoch 4, step 1 of .*features\.learning_rate.*last good state"):
         train_features(
             settings, net, few_digits, train, held_out, seed=0, device=CPU, checkpoint=checkpoint, on_epoch=remember
         )
@@ -137,7 +137,7 @@ def test_nan_stops_with_the_place_and_keeps_the_last_good_checkpoint(config, few
 
 
 def test_an_enormous_rate_diverges_with_a_sentence(config, few_digits):
-    with pytest.raises((TrainingDivergedError, FeatureCollapseError), match="learning-rate"):
+    with pytest.raises((TrainingDivergedError, FeatureCollapseError), match=r"features\.learning_rate"):
         start(replace(config, learning_rate=1e12, cross_entropy_weight=1.0, schedule="constant"), few_digits)
 
 
@@ -145,15 +145,17 @@ def test_the_printed_network_without_a_head_dies_under_the_metric_loss_and_says_
     printed = replace(
         config, backbone="digits", head="none", feature_dim=0, cross_entropy_weight=0.0, learning_rate=0.5, epochs=12
     )
-    with pytest.raises(FeatureCollapseError, match=r"head linear.*cross-entropy-weight"):
+    with pytest.raises(FeatureCollapseError, match=r"head linear.*features\.cross_entropy_weight"):
         start(printed, few_digits)
 
 
 def test_advice_on_a_collapse_leaves_out_what_is_done_already():
     told = metric_advice(has_head=True, has_cross_entropy=True, learning_rate=0.1)
-    assert told.endswith("tell classes apart: lower --learning-rate (it was 0.1), or start from pretrained --weights.")
+    assert told.endswith(
+        "tell classes apart: lower features.learning_rate (it was 0.1), or start from pretrained weights."
+    )
     bare = metric_advice(has_head=False, has_cross_entropy=False, learning_rate=0.1)
-    assert ": use a head (--features.head linear or mlp), add --features.cross-entropy-weight 1, lower" in bare
+    assert ": use a head (features.head linear or mlp), set features.cross_entropy_weight=1, lower" in bare
 
 
 @pytest.mark.slow

@@ -146,7 +146,7 @@ def test_all_take_the_value_of_the_first(two):
 
 
 def test_a_batch_that_cannot_be_shared_evenly_is_refused():
-    with pytest.raises(ConfigError, match=r"a batch of 33 images.*2 processes.*--batch-size"):
+    with pytest.raises(ConfigError, match=r"a batch of 33 images.*2 processes.*features.batch_size"):
         require_even_parts(33, 2)
 
 

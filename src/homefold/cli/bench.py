@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -15,8 +14,8 @@ from homefold.cli.bench_board import BenchBoard, show_seconds
 from homefold.cli.ending import when_stopped
 from homefold.cli.output import fact_table, note, print_json, result_console, result_table, show_share, typed
 from homefold.cli.parsing import DebugFlag, DeviceFlag, JsonFlag, Names, PluginFlag, Switch, flatten, parse
+from homefold.cli.setting_flags import setting_of
 from homefold.errors import ConfigError
-from homefold.fit_flags import as_settings, setting_of
 from homefold.runtime.progress import RichReporter
 
 if TYPE_CHECKING:
@@ -142,9 +141,8 @@ def run(arguments: Sequence[str]) -> int:
     _require_place(options.out)
     if not command.plan:
         _require_device(options.device)
-    with _advice_by_settings():
-        planner = Planner(options, reporter=RichReporter())
-        plan = make_plan(planner)
+    planner = Planner(options, reporter=RichReporter())
+    plan = make_plan(planner)
     summary = plan.summary()
     if command.plan:
         _show_plan(command, summary)
@@ -178,15 +176,6 @@ def _advice(out: Path) -> str:
     if any(file.stat().st_size for pattern in kept for file in out.glob(pattern)):
         return "Start the same command again to go on."
     return "Nothing was finished yet: the same command starts from the beginning."
-
-
-@contextmanager
-def _advice_by_settings() -> Iterator[None]:
-    """Errors in which the library names flags of `fit` name what this command takes instead."""
-    try:
-        yield
-    except ConfigError as error:
-        raise ConfigError(as_settings(str(error))) from error
 
 
 def _show_plan(command: BenchCommand, summary: dict[str, Any]) -> None:

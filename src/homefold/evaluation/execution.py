@@ -21,7 +21,6 @@ from homefold.evaluation.planning import BenchData, Planner, Run, Unit, records_
 from homefold.evaluation.protocols import source_dataset
 from homefold.evaluation.records import RunRecord, require_recordable
 from homefold.evaluation.selection import Candidate, Choice, choose
-from homefold.fit_flags import as_settings
 from homefold.methods import Answers, ImageSet, TrainedMethod, TrainingTask
 from homefold.runtime.device import resolve_device
 from homefold.runtime.progress import ProgressReporter, SilentReporter
@@ -88,7 +87,7 @@ class Executor:
             require_recordable(record)
             return record
         except HomefoldError as error:
-            return failed_record(self.planner, run, as_settings(str(error)), self.device)
+            return failed_record(self.planner, run, str(error), self.device)
         except OSError:
             raise  # a full disk or a closed pipe would fail every other run too
         except Exception as error:  # a defect of one method must not end a night of runs

@@ -56,7 +56,7 @@ def feature_spread(z: torch.Tensor, labels: torch.Tensor) -> FeatureSpread:
 
 
 GENERAL_ADVICE = (
-    "Lower --learning-rate, or the weights and rates of the method's own (homefold methods NAME lists them)."
+    "Lower features.learning_rate, or the weights and rates of the method's own (homefold methods NAME lists them)."
 )
 """What to do in the training of any other method."""
 
@@ -69,9 +69,9 @@ def metric_advice(*, has_head: bool, has_cross_entropy: bool, learning_rate: flo
         has_cross_entropy: whether cross entropy trains along.
         learning_rate: as it was.
     """
-    steps = [] if has_head else ["use a head (--features.head linear or mlp)"]
-    steps += [] if has_cross_entropy else ["add --features.cross-entropy-weight 1"]
-    steps += [f"lower --learning-rate (it was {learning_rate})", "or start from pretrained --weights"]
+    steps = [] if has_head else ["use a head (features.head linear or mlp)"]
+    steps += [] if has_cross_entropy else ["set features.cross_entropy_weight=1"]
+    steps += [f"lower features.learning_rate (it was {learning_rate})", "or start from pretrained weights"]
     return f"L_A needs features of both signs and a start that can tell classes apart: {', '.join(steps)}."
 
 

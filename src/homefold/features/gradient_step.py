@@ -148,6 +148,6 @@ def require_even_parts(size: int, count: int) -> None:
     """Refuse a batch that several processes cannot share evenly."""
     if size % count:
         raise ConfigError(
-            f"a batch of {size} images cannot be shared evenly by {count} processes; choose a --batch-size that is a "
-            f"multiple of {count} and no larger than the number of training images."
+            f"a batch of {size} images cannot be shared evenly by {count} processes; choose a "
+            f"features.batch_size that is a multiple of {count} and no larger than the number of training images."
         )

@@ -441,8 +441,8 @@ class TrainingRun(ABC):
                 f"deleted."
             )
         return (
-            f"training diverged: {what}. Lower --learning-rate (it was {self.config.learning_rate}), or choose "
-            f"--features.precision float32.{kept}"
+            f"training diverged: {what}. Lower features.learning_rate (it was {self.config.learning_rate}), or choose "
+            f"features.precision=float32.{kept}"
         )
 
     def put_back_best(self) -> FeatureSpread:

@@ -266,13 +266,13 @@ class _FeatureRun(TrainingRun):
         except (FeatureCollapseError, TrainingDivergedError) as error:
             raise type(error)(
                 f"the mean of {self.config.runs} runs' weights tells nothing apart any more, though each run did: they "
-                f"ended too far from each other. Train with --features.runs 1, or at a lower --learning-rate."
+                f"ended too far from each other. Train with features.runs=1, or at a lower features.learning_rate."
             ) from error
         worst = max(self.finished.values)
         if self.best_value > worst:
             reporter.message(
                 f"The mean of {self.config.runs} runs has a held-out loss of {self.best_value:.4f}, each run at most "
-                f"{worst:.4f}; one run (--features.runs 1) may be better here."
+                f"{worst:.4f}; one run (features.runs=1) may be better here."
             )
         return self._report(self.put_back_best(), tuple(self.finished.history))
 

@@ -307,8 +307,8 @@ def _report(config: ManifoldConfig, best_epoch: int, judge: _Judge, covered: flo
         reason = (
             f"The GAN collapsed: its samples spread {diversity:.0%} as much as source features do "
             f"and come within cosine {covered:.3f} of held-out ones (a constant: {judge.baseline:.3f}). "
-            f"Raise its gradient_penalty (--manifold.gradient-penalty; it is {config.gradient_penalty:g}) "
-            f"or epochs (--manifold.epochs; it is {config.resolved_epochs}), or use a VAE."
+            f"Raise manifold.gradient_penalty (it is {config.gradient_penalty:g}) "
+            f"or manifold.epochs (it is {config.resolved_epochs}), or use a VAE."
         )
     return ManifoldReport(
         kind="gan",

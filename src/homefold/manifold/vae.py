@@ -323,11 +323,10 @@ def _reconstruct(model: VAE, z: torch.Tensor) -> torch.Tensor:
 
 def _advice(config: ManifoldConfig) -> str:
     if config.kl_weight > _SAFE_KL_WEIGHT:
-        return f"Lower its kl_weight (--manifold.kl-weight; it is {config.kl_weight:g}; 0.001 to 0.01 works)."
+        return f"Lower manifold.kl_weight (it is {config.kl_weight:g}; 0.001 to 0.01 works)."
     return (
-        f"Raise its epochs (--manifold.epochs; it is {config.resolved_epochs}) or learning_rate "
-        f"(--manifold.learning-rate; it is {config.resolved_learning_rate:g}), or lower its kl_weight "
-        f"(--manifold.kl-weight; it is {config.kl_weight:g})."
+        f"Raise manifold.epochs (it is {config.resolved_epochs}) or manifold.learning_rate "
+        f"(it is {config.resolved_learning_rate:g}), or lower manifold.kl_weight (it is {config.kl_weight:g})."
     )
 
 

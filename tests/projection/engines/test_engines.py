@@ -143,7 +143,7 @@ def test_the_kernel_ends_where_the_reference_does(interpreted):
 
 @pytest.mark.parametrize("engine", ["compiled", "fused"])
 def test_engines_of_a_gpu_say_so_on_a_cpu(manifold, engine):
-    words = rf"the {engine} engine cannot run: it needs a CUDA device, and this is cpu.*engine auto"
+    words = rf"the {engine} engine cannot run: it needs a CUDA device, and this is cpu.*search.engine=auto"
     with pytest.raises(ConfigError, match=words):
         project(manifold, torch.ones(1, 24), SearchConfig(engine=engine))
 

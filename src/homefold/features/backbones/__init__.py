@@ -155,7 +155,7 @@ def output_dim(backbone: nn.Module, image_size: tuple[int, int]) -> int:
     except RuntimeError as error:
         raise ConfigError(
             f"the backbone cannot take images of {image_size[0]}×{image_size[1]} pixels ({error}); choose another "
-            f"--image-size."
+            f"preprocessing.image_size."
         ) from None
     if features.ndim != 2 or features.shape[1] == 0:
         raise ConfigError(

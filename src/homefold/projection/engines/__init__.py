@@ -29,4 +29,4 @@ def choose_engine(decode: Decoder, config: SearchConfig, device: torch.device) -
         reason = ENGINES[name].why_not(decode, config, device)
         if not reason:
             return name
-    raise ConfigError(f"the {name} engine cannot run: {reason}. Choose --projection.engine auto.")
+    raise ConfigError(f"the {name} engine cannot run: {reason}. Choose search.engine=auto.")
