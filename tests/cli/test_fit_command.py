@@ -208,7 +208,7 @@ def test_a_bad_image_whose_name_is_no_text_is_left_out_and_the_model_saved(
 def test_a_setting_out_of_range_is_a_usage_error(homefold: Homefold, shared_photos: Path, tmp_path: Path) -> None:
     ended = homefold("fit", shared_photos, "--out", tmp_path / "m", "--epochs", "0")
     assert (ended.code, ended.out) == (2, "")
-    assert "epochs must be positive; got 0." in ended.err
+    assert "features.epochs must be at least 1; got 0." in ended.err
 
 
 def test_views_that_a_training_does_not_allow_are_refused_before_an_image_is_read(

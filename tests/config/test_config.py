@@ -24,7 +24,7 @@ class TestConfig:
         ("change", "words"),
         [
             ({"seed": "x"}, "seed must be a whole number"),
-            ({"colour": 1}, "has no setting colour"),
+            ({"colour": 1}, "there is no setting 'colour'"),
             ({"features": 3}, "must be an object of settings"),
             ({"classifier": {"kind": "deep"}}, "kind must be one of linear, hidden"),
             ({"features": {"milestones": 3}}, "milestones must be a list"),

@@ -122,7 +122,7 @@ def test_averages_from_the_end_on_are_none_at_all(config, few_digits):
 
 
 def test_a_negative_distance_is_refused():
-    with pytest.raises(ConfigError, match="average_every must not be negative; got -1"):
+    with pytest.raises(ConfigError, match=r"features\.average_every must be at least 0; got -1"):
         FeatureConfig(average_every=-1)
 
 

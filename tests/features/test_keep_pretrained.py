@@ -105,7 +105,7 @@ def test_counts_of_batches_are_left_alone():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"features.keep_pretrained": 1.5}, "keep_pretrained is a share of the starting weights, 0 to 1; got 1.5"),
+        ({"features.keep_pretrained": 1.5}, "keep_pretrained must be 0 to 1; got 1.5"),
         ({"features.keep_pretrained": 0.2, "features.weights": "none"}, "with features.weights=none they are random"),
         ({"features.freeze": "backbone", "features.keep_pretrained": 0.2}, "there is nothing to give back"),
     ],

@@ -234,7 +234,7 @@ def test_the_settings_decide_whether_and_where_styles_are_mixed(named):
 
 def test_blocks_that_would_be_left_alone_are_refused():
     named = FeatureConfig(mix_style_layers=("block1",))
-    with pytest.raises(ConfigError, match="mix_style_layers names blocks, but mix_style_probability is 0"):
+    with pytest.raises(ConfigError, match=r"^features\.mix_style_layers .* features\.mix_style_probability is 0"):
         named.require_consistent()
     replace(named, mix_style_probability=0.5).require_consistent()
 
@@ -251,8 +251,8 @@ def test_an_output_that_is_no_map_is_refused():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"mix_style_probability": 1.5}, "mix_style_probability is a probability, 0 to 1; got 1.5"),
-        ({"mix_style_alpha": 0.0}, "mix_style_alpha must be positive; got 0.0"),
+        ({"mix_style_probability": 1.5}, r"^features\.mix_style_probability must be 0 to 1; got 1\.5"),
+        ({"mix_style_alpha": 0.0}, r"^features\.mix_style_alpha must be above 0; got 0\.0"),
         ({"mix_style_layers": ("a", "b", "a")}, "mix_style_layers names a more than once; name every block once"),
     ],
 )

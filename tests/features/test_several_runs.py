@@ -182,5 +182,5 @@ def test_adapting_to_a_few_images_is_one_run(config):
 
 
 def test_no_run_at_all_is_refused():
-    with pytest.raises(ConfigError, match="runs must be positive; got 0"):
+    with pytest.raises(ConfigError, match=r"features\.runs must be at least 1; got 0"):
         FeatureConfig(runs=0)

@@ -168,11 +168,11 @@ def test_what_training_did_not_mirror_is_not_mirrored():
 
 
 def test_too_many_views_get_a_sentence(few_digits, quick_config):
-    with pytest.raises(ConfigError, match=r"views must be 1 \(the image alone\) to 12; got 13"):
+    with pytest.raises(ConfigError, match=r"look\.views must be 1 to 12; got 13"):
         LookConfig(views=13)
     with pytest.raises(ConfigError, match="got 0"):
         LookConfig(views=0)
-    with pytest.raises(ConfigError, match=r"textures must be 0 \(none\) to 16; got 17"):
+    with pytest.raises(ConfigError, match=r"look\.textures must be 0 to 16; got 17"):
         LookConfig(textures=17)
     digits = replace(quick_config, look=LookConfig(views=7))
     with pytest.raises(ConfigError, match=r"views must be 1 to 6 where nothing is mirrored .* got 7"):

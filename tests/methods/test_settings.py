@@ -167,7 +167,7 @@ def test_it_runs_as_under_set(name, few_digits, tmp_path):
 
 
 def test_a_bad_value_for_one_method_stops_the_plan(few_digits, tmp_path):
-    with pytest.raises(ConfigError, match="steps must not be negative; got -1"):
+    with pytest.raises(ConfigError, match=r"search\.steps must be at least 0; got -1"):
         planned(("deep-all", "vae:search.steps=-1"), few_digits, tmp_path)
 
 

@@ -205,7 +205,7 @@ class TestModel:
     @pytest.mark.parametrize(
         ("settings", "sentence"),
         [
-            ({"weight": 1.5}, "weight of style is a share, 0 to 1; got 1.5"),
+            ({"weight": 1.5}, "style.weight must be 0 to 1; got 1.5"),
             ({"blocks": ("layer1", "layer1")}, "names a block twice"),
             ({"manifold": "vae"}, "manifold"),
         ],

@@ -20,8 +20,8 @@ import tyro
 from homefold.cli.output import print_json, result_console
 from homefold.cli.parsing import DebugFlag, JsonFlag, parse
 from homefold.config import HomefoldConfig, list_presets, preset_config
-from homefold.config.choices import hints_of
 from homefold.config.migration import RENAMED
+from homefold.config.values import hints_of
 
 __all__ = ["Setting", "SettingsOptions", "list_settings", "run"]
 

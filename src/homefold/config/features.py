@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Literal
 
 import tyro
+from pydantic import Field
 
 from homefold.config.augmentation import AugmentationConfig
-from homefold.config.choices import require_types
+from homefold.config.values import (
+    LARGEST_COUNT,
+    Count,
+    CountFromZero,
+    Finite,
+    FromZero,
+    FromZeroBelowOne,
+    Positive,
+    Share,
+    dataclass,
+)
 from homefold.errors import ConfigError
 from homefold.runtime.precision import Precision
 
@@ -31,54 +42,54 @@ class FeatureConfig:
     """Start of the backbone: auto (published weights, if cached), torchvision or timm (download), a file, or none."""
     head: Head = "mlp"
     """Layers between backbone and feature: none, linear, mlp (one hidden layer), office-home (two)."""
-    feature_dim: int = 256
+    feature_dim: CountFromZero = 256
     """Size of the feature z; 0 keeps the backbone's own size."""
     freeze: Literal["none", "backbone"] = "none"
     """What keeps its weights: none, or backbone (only the head learns, on features of the images computed once;
     augmentation and MixStyle are off)."""
 
-    metric_weight: float = 1.0
+    metric_weight: FromZero = 1.0
     """Weight of the pairwise metric loss L_A."""
-    temperature: float = 0.1
+    temperature: Positive = 0.1
     """τ: the pair logit is cosine similarity / τ."""
-    cross_entropy_weight: float = 0.0
+    cross_entropy_weight: FromZero = 0.0
     """Weight of an added cross-entropy loss on a linear layer; helps L_A to get going from scratch."""
 
-    epochs: Annotated[int, tyro.conf.arg(aliases=["--epochs"])] = 30
+    epochs: Annotated[Count, tyro.conf.arg(aliases=["--epochs"])] = 30
     """Passes over the training images."""
-    batch_size: Annotated[int, tyro.conf.arg(aliases=["--batch-size"])] = 128
+    batch_size: Annotated[int, Field(ge=2, le=LARGEST_COUNT), tyro.conf.arg(aliases=["--batch-size"])] = 128
     """Images a step; L_A sees all pairs of them."""
-    learning_rate: Annotated[float, tyro.conf.arg(aliases=["--learning-rate"])] = 0.05
+    learning_rate: Annotated[Positive, tyro.conf.arg(aliases=["--learning-rate"])] = 0.05
     """Highest learning rate of SGD."""
-    momentum: float = 0.9
+    momentum: FromZeroBelowOne = 0.9
     """Nesterov momentum."""
-    weight_decay: float = 5e-4
+    weight_decay: FromZero = 5e-4
     """L2 penalty on all weights."""
     schedule: Schedule = "one-cycle"
     """How the learning rate runs: one-cycle, step or constant."""
-    milestones: tuple[float, ...] = (0.25, 0.5, 0.75)
+    milestones: tuple[Finite, ...] = (0.25, 0.5, 0.75)
     """Fractions of the training at which the step schedule decays."""
-    decay: float = 0.2
+    decay: FromZero = 0.2
     """Factor of the step schedule at each milestone."""
     precision: Precision = "auto"
     """auto (bfloat16 on a GPU that has it, float32 elsewhere), float32, bfloat16 or float16."""
     sampling: Sampling = "shuffled"
     """shuffled (every image once an epoch) or balanced (batches even over domain × class)."""
-    average_from: float = 1.0
+    average_from: Share = 1.0
     """Fraction of the training from which the weights are averaged at every epoch; 1 means no averaging."""
-    average_every: int = 0
+    average_every: CountFromZero = 0
     """Average the weights every so many steps instead, from the same point on (in a shorter training, the last ones
     alone); 0 averages once an epoch."""
-    runs: int = 1
+    runs: Count = 1
     """Train so many times from the same start, each in an order of its own, and average the weights of all."""
-    keep_pretrained: float = 0.0
+    keep_pretrained: Share = 0.0
     """Share of its starting weights that the backbone is given back after training: 0 keeps what was learned, 1 is the
     start. A small share keeps what was pretrained from being forgotten, and costs nothing at inference."""
-    held_out: float = 0.1
+    held_out: Annotated[float, Field(gt=0, lt=1)] = 0.1
     """Fraction of each source domain and class kept out of training, to select on."""
     select: Literal["best", "last"] = "best"
     """Keep the epoch with the lowest held-out L_A (best), or the last one."""
-    checkpoint_seconds: float = 60.0
+    checkpoint_seconds: FromZero = 60.0
     """Least time between two checkpoints, which are written at the end of an epoch."""
     compile: Compile = "auto"
     """Compile network and augmentation: on, off, or auto (on CUDA for 20,000 steps or more; about half a minute)."""
@@ -87,54 +98,24 @@ class FeatureConfig:
     augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
     """How training images are varied."""
 
-    mix_style_probability: float = 0.0
+    mix_style_probability: Share = 0.0
     """How often a training image takes on some of another's style inside the network (MixStyle); 0 turns it off."""
-    mix_style_alpha: float = 0.1
+    mix_style_alpha: Positive = 0.1
     """The share of the own style is drawn from Beta(α, α): small values keep most of one of the two styles."""
     mix_style_layers: tuple[str, ...] = ()
     """Blocks after which styles are mixed, such as layer1 layer2; none named means the first two after the stem."""
 
     def __post_init__(self) -> None:
-        require_types(self)
-        for name in ("temperature", "epochs", "batch_size", "learning_rate", "mix_style_alpha", "runs"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"{name} must be positive; got {getattr(self, name)}.")
-        if not 0 <= self.average_from <= 1:
-            raise ConfigError(f"average_from is a fraction of the training, 0 to 1; got {self.average_from}.")
-        if not 0 <= self.mix_style_probability <= 1:
-            raise ConfigError(f"mix_style_probability is a probability, 0 to 1; got {self.mix_style_probability}.")
-        if not 0 <= self.keep_pretrained <= 1:
-            raise ConfigError(
-                f"keep_pretrained is a share of the starting weights, 0 to 1; got {self.keep_pretrained}."
-            )
-        if not 0 < self.held_out < 1:
-            raise ConfigError(f"held_out is a fraction between 0 and 1; got {self.held_out}.")
-        if not 0 <= self.momentum < 1:
-            raise ConfigError(f"momentum must be in [0, 1); got {self.momentum}.")
-        for name in (
-            "weight_decay",
-            "metric_weight",
-            "cross_entropy_weight",
-            "checkpoint_seconds",
-            "average_every",
-            "decay",
-        ):
-            if not getattr(self, name) >= 0:
-                raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
         twice = [layer for layer in self.mix_style_layers if self.mix_style_layers.count(layer) > 1]
         if twice:
-            raise ConfigError(f"mix_style_layers names {twice[0]} more than once; name every block once.")
-        if self.batch_size < 2:
-            raise ConfigError("batch_size must be at least 2: L_A compares pairs.")
-        if self.feature_dim < 0:
-            raise ConfigError(f"feature_dim must not be negative; got {self.feature_dim}.")
+            raise ConfigError(f"features.mix_style_layers names {twice[0]} more than once; name every block once.")
 
     def require_consistent(self) -> None:
         """Refuse settings that contradict each other; called when all of them are known."""
         if self.mix_style_layers and not self.mix_style_probability:
             raise ConfigError(
-                "mix_style_layers names blocks, but mix_style_probability is 0, so that nothing would happen there; "
-                "set mix_style_probability above 0, or name no blocks."
+                "features.mix_style_layers names blocks, but features.mix_style_probability is 0, so that nothing "
+                "would happen there; set features.mix_style_probability above 0, or name no blocks."
             )
         if self.keep_pretrained and self.weights == "none":
             raise ConfigError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from homefold.config.migration import current_names
 from homefold.config.plain import config_from_dict, config_to_dict
 from homefold.config.presets import make_room
+from homefold.config.values import unknown_setting
 from homefold.config.whole import HomefoldConfig
 from homefold.errors import ConfigError
 
@@ -57,10 +57,7 @@ def change_settings(config: HomefoldConfig, settings: Mapping[str, Any], *, name
         for part in parts:
             place = place.get(part) if isinstance(place, dict) else None
         if not isinstance(place, dict) or last not in place:
-            known = f"; there are {', '.join(place)}" if isinstance(place, dict) else ""
-            close = difflib.get_close_matches(last, place if isinstance(place, dict) else (), n=1)
-            hint = f" Did you mean {'.'.join([*parts, *close])}?" if close else ""
-            raise ConfigError(f"there is no setting {name!r}{known}.{hint}")
+            raise unknown_setting(name, place if isinstance(place, dict) else ())
         if isinstance(place[last], tuple) and not isinstance(value, list):
             # As people write it: one value alone, or slashes between the words of a list.
             value = value.split("/") if isinstance(value, str) else [value]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Annotated
 
-from homefold.config.choices import require_types
+from pydantic import Field
+
+from homefold.config.values import dataclass
 from homefold.config.views import MOST_TEXTURES, MOST_VIEWS
-from homefold.errors import ConfigError
 
 __all__ = ["LookConfig", "look_preset"]
 
@@ -15,23 +17,16 @@ __all__ = ["LookConfig", "look_preset"]
 class LookConfig:
     """How each image is seen at prediction: its views, and whether its style is brought to the sources'."""
 
-    views: int = 1
+    views: Annotated[int, Field(ge=1, le=MOST_VIEWS)] = 1
     """Views of each image whose mean direction is projected (or classified, without projection): the image, its mirror
     image, then crops of 7/8 side at the centre and the corners with theirs; 1 to 12, or to 6 without mirror images."""
     mirror: bool = True
     """Let mirror images be among the views; they never are where training images were not mirrored, as for digits."""
-    textures: int = 0
+    textures: Annotated[int, Field(ge=0, le=MOST_TEXTURES)] = 0
     """So many views more: the image after fixed random filters, as training varies it with texture_probability; 0 to
     16, and each takes as long as another view."""
     styles: bool = True
     """Bring the style of an image to the sources' before the search, where the model was fitted to do so."""
-
-    def __post_init__(self) -> None:
-        require_types(self)
-        if not 1 <= self.views <= MOST_VIEWS:
-            raise ConfigError(f"views must be 1 (the image alone) to {MOST_VIEWS}; got {self.views}.")
-        if not 0 <= self.textures <= MOST_TEXTURES:
-            raise ConfigError(f"textures must be 0 (none) to {MOST_TEXTURES}; got {self.textures}.")
 
     @property
     def plain(self) -> LookConfig:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from homefold.config.choices import require_types
+from pydantic import Field
+
 from homefold.config.manifolds import MANIFOLDS
-from homefold.errors import ConfigError, shown
+from homefold.config.values import Count, CountOrNone, FromZero, FromZeroBelowOne, PositiveOrNone, dataclass
+from homefold.errors import ConfigError
 
 __all__ = ["ManifoldConfig", "paper_manifold_config"]
 
@@ -21,51 +22,34 @@ class ManifoldConfig:
     kind: str = "vae"
     """vae (an MLP), conv-vae (the paper's small convolutional one), gan, nearest (the nearest source feature, 1-NN), or
     one that a plugin registers."""
-    latent_dim: int = 32
+    latent_dim: Count = 32
     """Dimensions of the latent u (1-NN ignores it: its latent is an index)."""
-    hidden: tuple[int, ...] = (128, 128)
+    hidden: Annotated[tuple[Count, ...], Field(min_length=1, max_length=_MOST_LAYERS)] = (128, 128)
     """Widths of the decoder's hidden layers; the encoder or the discriminator has them mirrored."""
-    kl_weight: float = 1e-3
+    kl_weight: FromZero = 1e-3
     """Weight of the KL term per sample, in nats, against a reconstruction error per coordinate (VAE)."""
     optimizer: Literal["adamw", "sgd"] = "adamw"
     """Optimiser of the training; the GAN takes adamw only."""
-    learning_rate: float | None = None
+    learning_rate: PositiveOrNone = None
     """Peak learning rate; none takes the default of the kind: vae 0.004, conv-vae 0.01, gan 0.001."""
     schedule: Literal["cosine", "constant"] = "cosine"
     """How the learning rate moves: a short warm-up then a cosine down to zero, or constant."""
-    momentum: float = 0.9
+    momentum: FromZeroBelowOne = 0.9
     """Momentum of SGD."""
-    weight_decay: float = 0.0
+    weight_decay: FromZero = 0.0
     """Weight decay of the optimiser."""
-    epochs: int | None = None
+    epochs: CountOrNone = None
     """Passes over the source features; none takes the default of the kind: vae 100, conv-vae 100, gan 150."""
-    batch_size: int = 128
+    batch_size: Count = 128
     """Features per step."""
-    gradient_penalty: float = 0.1
+    gradient_penalty: FromZero = 0.1
     """Weight of R1, the discriminator's squared gradient at real features scaled to unit length (GAN)."""
-    bank_size: int = 2048
+    bank_size: Count = 2048
     """At most so many decoded source points are kept to start a projection from (1-NN keeps all features)."""
 
     def __post_init__(self) -> None:
-        require_types(self)
         if self.kind == "gan" and self.optimizer != "adamw":
-            raise ConfigError("a GAN does not train with sgd; set optimizer to adamw.")
-        for name in ("latent_dim", "batch_size", "bank_size"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
-        if not 1 <= len(self.hidden) <= _MOST_LAYERS or min(self.hidden) < 1:
-            raise ConfigError(
-                f"hidden must name 1 to {_MOST_LAYERS} layers of width 1 or more; got {shown(self.hidden)}."
-            )
-        if self.epochs is not None and self.epochs < 1:
-            raise ConfigError(f"epochs must be at least 1; got {self.epochs}.")
-        if self.learning_rate is not None and not self.learning_rate > 0:
-            raise ConfigError(f"learning_rate must be a positive number; got {self.learning_rate}.")
-        for name in ("kl_weight", "weight_decay", "gradient_penalty"):
-            if not getattr(self, name) >= 0:
-                raise ConfigError(f"{name} must be zero or a positive number; got {getattr(self, name)}.")
-        if not 0 <= self.momentum < 1:
-            raise ConfigError(f"momentum must be at least 0 and below 1; got {self.momentum}.")
+            raise ConfigError("manifold.kind=gan does not train with sgd; set manifold.optimizer=adamw.")
 
     @property
     def resolved_epochs(self) -> int:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from homefold.config.choices import hints_of
+from homefold.config.values import hints_of
 from homefold.errors import ModelFileError
 
 __all__ = [
@@ -144,7 +144,7 @@ _UNUSED_WITHOUT = {"style.manifold": "blocks"}
 """Settings that decide nothing where this one beside them is empty."""
 
 
-def without_removed_settings(kind: type[Any], values: Any, origin: str, *, within: str = "") -> Any:
+def without_removed_settings(kind: type[Any], values: Any, origin: str) -> Any:
     """Saved settings without those that `kind` no longer has, for `config_from_dict`.
 
     Args:
@@ -152,9 +152,8 @@ def without_removed_settings(kind: type[Any], values: Any, origin: str, *, withi
         values: plain JSON values, as an earlier version wrote them; what does not fit otherwise is left as it is.
         origin: where they were found, as in "the model in photos-model"; begins the sentence that refuses a setting
             on which the answers depend.
-        within: the dotted name of the part that `kind` is.
     """
-    return _without_removed(hints_of(kind), values, origin, within)
+    return _without_removed(hints_of(kind), values, origin, "")
 
 
 def _without_removed(hints: Mapping[str, Any], values: Any, origin: str, within: str) -> Any:

@@ -17,6 +17,7 @@ from homefold.config.migration import current_names, from_underscores
 from homefold.config.preprocessing import PreprocessingConfig
 from homefold.config.search import search_preset
 from homefold.config.style import EARLY, StyleConfig
+from homefold.config.values import hints_of, unknown_setting
 from homefold.config.views import MOST_VIEWS
 from homefold.config.whole import HomefoldConfig
 from homefold.errors import ConfigError
@@ -165,12 +166,9 @@ def make_room(config: C, settings: Mapping[str, Any]) -> C:
 
 
 def _replace_one(config: Any, parts: list[str], value: Any, whole: str) -> Any:
-    known = [item.name for item in dataclasses.fields(config)]
-    if parts[0] not in known:
-        raise ConfigError(f"there is no setting {whole!r}; {type(config).__name__} has {', '.join(known)}.")
     if len(parts) > 1:
-        inner = getattr(config, parts[0])
+        inner = getattr(config, parts[0], None)
         if not dataclasses.is_dataclass(inner):
-            raise ConfigError(f"there is no setting {whole!r}: {parts[0]} has no parts.")
+            raise unknown_setting(whole, () if inner is not None else hints_of(type(config)))
         value = _replace_one(inner, parts[1:], value, whole)
     return dataclasses.replace(config, **{parts[0]: value})

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from homefold.config.choices import require_types
+from pydantic import Field
+
+from homefold.config.values import Count, CountFromZero, FromZeroBelowOne, Positive, dataclass
 from homefold.errors import ConfigError
 
 __all__ = ["SearchConfig", "search_preset"]
@@ -19,21 +20,21 @@ class SearchConfig:
 
     encoder_start: bool = True
     """Start from the manifold's encoder; where it has none (GAN), from its nearest known point."""
-    random_starts: int = 0
+    random_starts: Annotated[int, Field(ge=0, le=_MOST_RANDOM_STARTS)] = 0
     """Further starts drawn from N(0, I), the same ones for every sample."""
-    nearest_starts: int = 0
+    nearest_starts: CountFromZero = 0
     """Further starts from the latents of the most similar known points of the manifold."""
     step: Literal["gradient", "normalised", "adam"] = "adam"
     """Step rule: gradient (plain), normalised (constant relative length with momentum) or adam."""
-    rate: float = 0.05
+    rate: Positive = 0.05
     """Step size β."""
-    momentum: float = 0.9
+    momentum: FromZeroBelowOne = 0.9
     """Momentum of the normalised rule."""
-    steps: int = 50
+    steps: CountFromZero = 50
     """Steps at most (M)."""
     stop: Literal["elbow", "fixed"] = "fixed"
     """Stopping rule: elbow (sharpest bend of the smoothed loss curve) or fixed (after all steps)."""
-    window: int = 5
+    window: Count = 5
     """Losses that are averaged before the elbow is looked for; odd."""
     engine: Literal["auto", "reference", "batched", "compiled", "fused"] = "auto"
     """What runs the search: reference (one sample and one start at a time, everything stored), batched (all at once),
@@ -41,28 +42,19 @@ class SearchConfig:
     precision: Literal["auto", "highest", "high", "medium"] = "auto"
     """Of matrix products on a GPU: highest (float32), high (TF32, or two bfloat16 parts), medium (bfloat16); auto is
     high. The CPU always computes in float32."""
-    tile: int = 0
+    tile: Annotated[int, Field(ge=0, le=_LARGEST_TILE)] = 0
     """Samples computed together, always filled up to this number; 0 takes what suits the device."""
 
     def __post_init__(self) -> None:
-        require_types(self)
-        for name, most in (("random_starts", _MOST_RANDOM_STARTS), ("tile", _LARGEST_TILE)):
-            if not 0 <= getattr(self, name) <= most:
-                raise ConfigError(f"{name} must be 0 to {most}; got {getattr(self, name)}.")
-        for name in ("nearest_starts", "steps"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
-        if not self.rate > 0:
-            raise ConfigError(f"rate must be positive; got {self.rate}.")
-        if not 0 <= self.momentum < 1:
-            raise ConfigError(f"momentum must be in [0, 1); got {self.momentum}.")
         if self.starts == 0:
-            raise ConfigError("the projection needs a start: set encoder_start, random_starts or nearest_starts.")
-        if self.window < 1 or self.window % 2 == 0:
-            raise ConfigError(f"window must be odd and positive, so that it has a centre; got {self.window}.")
+            raise ConfigError(
+                "the search needs a start; set search.encoder_start, search.random_starts or search.nearest_starts."
+            )
+        if self.window % 2 == 0:
+            raise ConfigError(f"search.window must be odd, so that it has a centre; got {self.window}.")
         if self.stop == "elbow" and self.steps < self.window + 2:
             raise ConfigError(
-                f"an elbow needs at least window + 2 = {self.window + 2} steps to be seen; got {self.steps}."
+                f"search.stop=elbow needs at least search.window + 2 = {self.window + 2} steps; got {self.steps}."
             )
 
     @property

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
-from homefold.config.choices import require_types
-from homefold.errors import ConfigError
+from homefold.config.values import Share, dataclass
+from homefold.errors import ConfigError, shown
 
 __all__ = ["EARLY", "StyleConfig"]
 
@@ -24,14 +23,13 @@ class StyleConfig:
     """What stands for the source styles: their mean, or the mean of each source domain in turn (domains: the backbone's
     outputs for all of them and for the image as it is are averaged, so that an answer takes one pass more than there
     are source domains)."""
-    weight: float = 1.0
+    weight: Share = 1.0
     """How far a style is moved: 0 leaves it, 1 takes the source style."""
 
     def __post_init__(self) -> None:
-        require_types(self)
-        if not 0 <= self.weight <= 1:
-            raise ConfigError(f"weight of style is a share, 0 to 1; got {self.weight}.")
         if len(set(self.blocks)) < len(self.blocks):
-            raise ConfigError(f"blocks of style names a block twice: {', '.join(self.blocks)}.")
+            raise ConfigError(f"style.blocks names a block twice; got {shown(' '.join(self.blocks))}.")
         if EARLY in self.blocks and len(self.blocks) > 1:
-            raise ConfigError(f"blocks of style is {EARLY} alone or names blocks; got {' '.join(self.blocks)}.")
+            raise ConfigError(
+                f"style.blocks must be {EARLY} alone or names of blocks; got {shown(' '.join(self.blocks))}."
+            )

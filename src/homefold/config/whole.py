@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from homefold.config.choices import LARGEST_INTEGER, require_types
 from homefold.config.classifier import ClassifierConfig
 from homefold.config.features import FeatureConfig
 from homefold.config.look import LookConfig
@@ -12,6 +11,7 @@ from homefold.config.manifold import ManifoldConfig
 from homefold.config.preprocessing import PreprocessingConfig
 from homefold.config.search import SearchConfig
 from homefold.config.style import StyleConfig
+from homefold.config.values import Seed, dataclass
 from homefold.config.views import View, fixed_views
 
 __all__ = ["HomefoldConfig"]
@@ -21,7 +21,7 @@ __all__ = ["HomefoldConfig"]
 class HomefoldConfig:
     """Everything that decides what a fit gives, but the data."""
 
-    seed: int = 0
+    seed: Seed = 0
     """All randomness of the fit and of the random starts follows from it."""
     preprocessing: PreprocessingConfig = field(default_factory=PreprocessingConfig)
     """How an image becomes the network's input."""
@@ -39,9 +39,6 @@ class HomefoldConfig:
     """Stage 4: the search at inference."""
     style: StyleConfig = field(default_factory=StyleConfig)
     """How the style of an unseen image is brought to the source styles inside the network."""
-
-    def __post_init__(self) -> None:
-        require_types(self, most=LARGEST_INTEGER)
 
     def views(self, look: LookConfig | None = None) -> tuple[View, ...]:
         """How each image is seen at prediction, by other settings of the look if they are given."""

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from homefold.config.choices import LARGEST_COUNT
+from homefold.config.values import LARGEST_COUNT
 from homefold.errors import shown
 from homefold.runtime.module_state import require_same
 

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from homefold.config.choices import require_types
 from homefold.config.manifold import ManifoldConfig
+from homefold.config.values import require_types
 from homefold.errors import ConfigError, DataError, ManifoldCollapsedError, ModelFileError, shown
 
 __all__ = [

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from homefold.config import HomefoldConfig
-from homefold.config.choices import LARGEST_COUNT, checked_value
+from homefold.config.values import Finite, Integer, checked_value
 from homefold.errors import ConfigError
 from homefold.methods.info import MethodInfo, wrapper_info
 from homefold.runtime.code import joined_keys, key_of_thing
@@ -215,7 +215,7 @@ def require_numbers(method: Method) -> None:
         hint = _NUMBERS.get(item.type if isinstance(item.type, str) else formatannotation(item.type))
         if hint is None:
             continue
-        value = checked_value(hint, getattr(method, item.name), f"{item.name} of {name}", most=LARGEST_COUNT)
+        value = checked_value(hint, getattr(method, item.name), f"{item.name} of {name}")
         object.__setattr__(method, item.name, value)
         least, most = item.metadata.get("least", 0), item.metadata.get("most", math.inf)
         if not all(least <= number <= most for number in (value if isinstance(value, tuple) else (value,))):
@@ -224,7 +224,12 @@ def require_numbers(method: Method) -> None:
             raise ConfigError(f"{item.name} of {name} must be {allowed}; got {value}.")
 
 
-_NUMBERS = {"int": int, "float": float, "tuple[int, ...]": tuple[int, ...], "tuple[float, ...]": tuple[float, ...]}
+_NUMBERS = {
+    "int": Integer,
+    "float": Finite,
+    "tuple[int, ...]": tuple[Integer, ...],
+    "tuple[float, ...]": tuple[Finite, ...],
+}
 
 
 def require_plain_look(config: HomefoldConfig, name: str, *, views: bool = True) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from homefold.classifier import ClassifierConfig
 from homefold.config import HomefoldConfig, SearchConfig, saved_config
-from homefold.config.choices import LARGEST_INTEGER, require_types
+from homefold.config.values import Finite, Seed, dataclass
 from homefold.errors import ConfigError, ModelFileError
 from homefold.manifold import ManifoldConfig, ManifoldReport
 
@@ -20,11 +20,11 @@ __all__ = ["ProjectorConfig", "images_config", "projector_config"]
 class ProjectorConfig:
     """Everything that decides what a `ManifoldProjector` learns and answers, but the features."""
 
-    seed: int = 0
+    seed: Seed = 0
     """All randomness of the fit and of the random starts follows from it."""
     normalise_features: bool = True
     """Scale every feature to length √d first."""
-    held_out: float = 0.1
+    held_out: Finite = 0.1
     """Share of the features set aside for selection and calibration."""
     manifold: ManifoldConfig = field(default_factory=ManifoldConfig)
     """The generative model G of the source features."""
@@ -32,9 +32,6 @@ class ProjectorConfig:
     """The classifier C."""
     search: SearchConfig = field(default_factory=SearchConfig)
     """The search."""
-
-    def __post_init__(self) -> None:
-        require_types(self, most=LARGEST_INTEGER)
 
 
 def images_config(description: Mapping[str, Any], path: Path | str) -> HomefoldConfig:

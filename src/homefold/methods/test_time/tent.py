@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from homefold.config.choices import require_types
+from homefold.config.values import checked_value
 from homefold.errors import ConfigError
 from homefold.features.batches import ImageStore
 from homefold.methods.base import TestTimeMethod, TrainedMethod
@@ -52,7 +52,7 @@ class Tent(TestTimeMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_types(self)
+        checked_value(Literal["batch", "source"], self.statistics, "statistics")
 
     def wrap(self, trained: TrainedMethod, task: TrainingTask) -> TrainedMethod:
         return _Renormalised(self, trained, task)
