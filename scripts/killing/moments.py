@@ -173,7 +173,8 @@ def _die(root: Path, operation: Operation, how: str) -> None:
     elif operation.event == "mkdir":
         path.mkdir()
     elif operation.event == "open":
-        descriptor = os.open(path, operation.flags, 0o666)
+        # A lock file that is there already is asked for once more as if it were not: that open fails, and is no matter.
+        descriptor = os.open(path, operation.flags & ~os.O_EXCL, 0o666)
         # A line is appended in one write, which only a power cut can tear.
         os.write(descriptor, _HALF_A_LINE if how == "half written" else b"")
     os.kill(os.getpid(), signal.SIGKILL)

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Sequence
 
 from homefold.cli.commands import Command, run_command
-from homefold.cli.ending import Terminated, explain, sigterm_raises
+from homefold.cli.ending import Terminated, explain, signals_raise
 from homefold.version import __version__
 
 __all__ = ["main"]
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in arguments or os.environ.get("HOMEFOLD_DEBUG", "0") not in ("", "0")
     _let_any_name_be_printed()
     try:
-        with sigterm_raises():
+        with signals_raise():
             code = _run(arguments)
             sys.stdout.flush()
             return code

@@ -9,13 +9,14 @@ import signal
 import stat
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from homefold.errors import HomefoldError
 
-__all__ = ["Terminated", "explain", "sigterm_raises", "when_stopped"]
+__all__ = ["Terminated", "explain", "signals_raise", "when_stopped"]
 
 _DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 # How torch and the C++ library say it, in a RuntimeError.
@@ -27,26 +28,66 @@ _NO_MEMORY = (
     "size calculation overflowed",
 )
 
+_AGAIN_SECONDS = 0.05
+_LONGEST_IMPORT_SECONDS = 20.0
+
 
 class Terminated(BaseException):
     """SIGTERM came: like Ctrl-C, no error for anyone to handle on the way out."""
 
 
 @contextmanager
-def sigterm_raises() -> Iterator[None]:
-    """Inside the block SIGTERM raises `Terminated`, so that files are closed and nothing half-written is left."""
+def signals_raise() -> Iterator[None]:
+    """Inside the block SIGTERM raises `Terminated`, so that files are closed and nothing half-written is left.
+
+    It and Ctrl-C wait for the end of an import: some are called from C++, where an exception ends the process without
+    a word.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set handlers
         return
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise Terminated
-
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    signal.signal(signal.SIGTERM, _Stop(Terminated))
+    if before[signal.SIGINT] is signal.default_int_handler:  # not where Ctrl-C is ignored, as in the background
+        signal.signal(signal.SIGINT, _Stop(KeyboardInterrupt))
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Stop:
+    """A handler that raises, but not amid an import, unless that takes very long.
+
+    Args:
+        kind: what it raises.
+    """
+
+    def __init__(self, kind: type[BaseException]) -> None:
+        self.kind = kind
+        self.since: float | None = None
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        self.since = now if self.since is None else self.since
+        may_wait = _importing(frame) and hasattr(signal, "pthread_kill")  # which Windows has not
+        if not may_wait or now - self.since > _LONGEST_IMPORT_SECONDS:
+            self.since = None
+            raise self.kind
+        main = threading.main_thread().ident
+        assert main is not None
+        again = threading.Timer(_AGAIN_SECONDS, signal.pthread_kill, [main, number])
+        again.daemon = True
+        again.start()
+
+
+def _importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 @contextmanager
