@@ -107,7 +107,7 @@ class TestSettings:
         ],
     )
     def test_a_setting_out_of_its_range_is_named(self, name: str, value: float) -> None:
-        with pytest.raises(ConfigError, match=f"{name} is {value}"):
+        with pytest.raises(ConfigError, match=rf"^features\.augmentation\.{name} must .*; got {value}\.$"):
             AugmentationConfig(**{name: value})  # type: ignore[arg-type]
 
     @pytest.mark.parametrize(

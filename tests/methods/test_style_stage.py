@@ -152,7 +152,7 @@ def test_learners_begin_without_what_only_stage_1_follows_at_a_rate_they_are_sta
             ("mix_style_probability=0.5", "mix_style_layers=layer9"),
             "mix_style_layers names layer9.*its blocks are block1",
         ),
-        (("mix_style_layers=block1",), "mix_style_layers names blocks, but mix_style_probability is 0"),
+        (("mix_style_layers=block1",), "mix_style_layers names blocks, but features.mix_style_probability is 0"),
         (("augmentation.hue=0.1", "augmentation.jitter_probability=1", "freeze=backbone"), "jitter_probability=0"),
     ],
 )
