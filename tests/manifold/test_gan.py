@@ -146,5 +146,5 @@ def test_the_papers_settings_are_those_it_prints() -> None:
 
 
 def test_sgd_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"^manifold\.kind=gan does not train with sgd; set manifold\.optimizer=adamw\.$"):
+    with pytest.raises(ConfigError, match=r"gan does not train with sgd; set manifold\.optimizer=adamw\.$"):
         ManifoldConfig(kind="gan", optimizer="sgd")

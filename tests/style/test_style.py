@@ -419,5 +419,5 @@ class TestEarly:
         assert named_blocks(config, DigitsNet(), (32, 32)) is config
 
     def test_it_stands_alone(self):
-        with pytest.raises(ConfigError, match="style.blocks must be early alone or names of blocks; got 'early block1'"):
+        with pytest.raises(ConfigError, match="must be early alone or names of blocks; got 'early block1'"):
             StyleConfig(("early", "block1"))
