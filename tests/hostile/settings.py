@@ -70,7 +70,7 @@ def _flag(name: str, value: Any) -> Command:
 
 
 def _preset(name: str, value: Any) -> Call:
-    return Call(lambda: preset_config("small", **{name.replace(".", "__"): value}).require_consistent())
+    return Call(lambda: preset_config("small", {name: value}).require_consistent())
 
 
 def _dictionary(name: str, value: Any) -> Call:
