@@ -31,7 +31,7 @@ test: $(STAMP) lint types  ## Install if needed, then run every check
 hostile: $(STAMP)  ## All inputs that nobody should give, with counts by verdict (about 10 minutes)
 	$(BIN)/python -m pytest tests/hostile -m hostile -n 2 --dist worksteal -q
 
-kills: $(STAMP)  ## Kill fit and bench KILLS times and at every file they write, and compare (about 20 minutes)
+kills: $(STAMP)  ## Kill fit and bench KILLS times and at every file they write, and compare (40 minutes or more)
 	$(BIN)/python scripts/kills --kills $(KILLS)
 
 study: $(STAMP)  ## Write the tables of the study's pages from its records
