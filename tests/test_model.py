@@ -160,6 +160,58 @@ def test_numbers_as_labels_are_names_not_positions(few_digits, quick_config):
         model.score(few_digits.images, shifted + 1)
 
 
+def test_paths_bytes_and_images_get_the_same_answers_to_the_bit(fitted, street, tmp_path):
+    paths = []
+    for i, image in enumerate(street.images[:4]):
+        paths.append(tmp_path / f"{i}.png")
+        Image.fromarray(image).save(paths[-1])
+    expected = fitted.predict(paths)
+    assert expected.paths == tuple(map(str, paths))
+    opened = [Image.open(path) for path in paths]
+    for given in (opened, [path.read_bytes() for path in paths], [image.convert("RGB") for image in opened]):
+        found = fitted.predict(given)
+        assert found.paths == ()
+        assert np.array_equal(found.probabilities, expected.probabilities)
+        assert np.array_equal(found.off_manifold, expected.off_manifold)
+    mixed = fitted.predict([opened[3], str(paths[1]), paths[0].read_bytes()])
+    assert mixed.paths == ("", str(paths[1]), "")
+    assert np.array_equal(mixed.probabilities, expected.probabilities[[3, 1, 0]])
+    assert np.array_equal(fitted.predict(paths[2].read_bytes()).probabilities, expected.probabilities[2:3])
+    assert fitted.predict([b"", paths[0].read_bytes()], skip_bad=True).probabilities.shape == (1, 3)
+    with pytest.raises(DataError, match="image 1 of 2 is empty"):
+        fitted.predict([b"", paths[0].read_bytes()])
+    with pytest.raises(DataError, match="or a list of these; got int"):
+        fitted.predict(3)
+
+
+def test_compared_answers_tell_what_they_would_be_without_projection(fitted, street):
+    compared, plain = fitted.predict(street, compare=True), fitted.predict(street, projected=False)
+    alone = fitted.predict(street)
+    assert np.array_equal(compared.probabilities, alone.probabilities)
+    assert compared.unprojected.tolist() == plain.indices.tolist()
+    assert compared.changed.tolist() == (plain.indices != alone.indices).tolist()
+    assert len(alone.unprojected) == 0
+
+
+def test_a_temperature_changes_confidence_and_no_label_and_is_kept(fitted, saved, street, tmp_path):
+    model = Homefold.load(saved, device="cpu")
+    expected = model.predict(street)
+    model.feature_model.temperature = 2.5
+    found = model.predict(street)
+    logits = np.log(expected.probabilities.astype(np.float64)) / 2.5
+    by_hand = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found.probabilities, by_hand, atol=1e-5)
+    assert found.labels.tolist() == expected.labels.tolist()
+    assert np.array_equal(found.off_manifold, expected.off_manifold)
+    model.save(tmp_path / "calibrated")
+    again = Homefold.load(tmp_path / "calibrated", device="cpu")
+    assert again.feature_model.temperature == 2.5
+    assert np.array_equal(again.predict(street).probabilities, found.probabilities)
+    # At 1 the folder is what earlier versions wrote.
+    Homefold.load(saved, device="cpu").save(tmp_path / "plain")
+    assert folder_digest(tmp_path / "plain")["home.safetensors"] == folder_digest(saved)["home.safetensors"]
+
+
 def test_one_image_gives_one_answer(fitted, street):
     assert len(fitted.predict(street.images[0])) == 1
 

@@ -16,9 +16,9 @@ from homefold.config import HomefoldConfig, LookConfig, SearchConfig, config_to_
 from homefold.data.arrays import dataset_from_arrays, images_from_array
 from homefold.data.dataset import DatasetKeys, DomainDataset
 from homefold.data.decoding.image import resize_images
-from homefold.data.decoding.many import one_ahead
-from homefold.data.find import find_images
-from homefold.data.loading import load_images
+from homefold.data.decoding.many import decode_all, one_ahead
+from homefold.data.given import GivenImage, given_images, is_given_image, paths_of
+from homefold.data.index import LoadRequest
 from homefold.data.registry import domain_names, load_dataset
 from homefold.errors import ConfigError, DataError, ModelFileError, shown
 from homefold.features import FeatureNet
@@ -47,7 +47,7 @@ from homefold.style import StyleModel, named_blocks, require_channels, style_mod
 
 __all__ = ["CUSTOM", "Homefold", "ImageData"]
 
-ImageData = DomainDataset | np.ndarray | torch.Tensor | str | Path | Sequence[str | Path]
+ImageData = DomainDataset | np.ndarray | torch.Tensor | GivenImage | Sequence[GivenImage]
 
 CUSTOM = "custom"
 """The backbone of a model whose network is the user's own."""
@@ -228,8 +228,8 @@ class Homefold:
             raise DataError(f"{dataset.name} has images of one class only; a classifier needs at least two.")
         if len(dataset.domain_names) == 1:
             self.reporter.message(
-                f"One source domain only ({dataset.domain_names[0]}): the features learn to ignore what varies inside "
-                f"it, not what differs between domains. Add a second domain if you can."
+                f"One source domain only ({dataset.domain_names[0]}): no image shows what changes from one domain to "
+                f"the next, so expect lower accuracy on an unseen one. Add a second domain if you can."
             )
         if dataset.image_size != size:
             dataset = replace(dataset, images=resize_images(dataset.images, size, resize))
@@ -269,20 +269,27 @@ class Homefold:
         look: LookConfig | None = None,
         search: SearchConfig | None = None,
         skip_bad: bool = False,
+        compare: bool = False,
     ) -> Predictions:
         """Answers for images of any domain; those from files carry their paths.
 
         Args:
-            data: a `DomainDataset`, an array of images, the path of an image or folder, or a list of paths.
+            data: a `DomainDataset`, an array of images, the path of an image or folder, the bytes of an image file, an
+                image of Pillow's, or a list of these three. Paths alone are sorted and answered once each; a list that
+                holds anything else is answered in its order. Bytes get the answer of their file to the bit, and so
+                does Pillow's image, unless it is a large JPEG whose pixels were loaded already (the file is decoded at
+                a reduced size).
             projected: bring each feature to the source manifold first; False is the control.
             look: other settings of how images are seen than the model's own.
             search: other settings of the search than the model's own.
             skip_bad: leave out files that cannot be read instead of stopping; `paths` tells which remain.
+            compare: tell the labels without projection too (`unprojected`, `changed`), which takes another pass of the
+                network where styles are brought to the sources'.
         """
         parts: list[Predictions] = []
         for images, paths in self._image_chunks(data, skip_bad=skip_bad):
             with rows_named(paths, first=sum(map(len, parts))):
-                answer = self.trained.answer(images, projected=projected, look=look, search=search)
+                answer = self.trained.answer(images, projected=projected, look=look, search=search, compare=compare)
             parts.append(replace(answer.predictions, paths=paths))
         return Predictions.concatenate(parts)
 
@@ -329,26 +336,27 @@ class Homefold:
         elif isinstance(data, np.ndarray | torch.Tensor):
             images = images_from_array(data)
         else:
-            if not isinstance(data, str | Path) and not (
-                isinstance(data, Sequence)
-                and not isinstance(data, bytes)
-                and all(isinstance(path, str | Path) for path in data)
-            ):
+            given = [data] if is_given_image(data) else data
+            if not isinstance(given, Sequence) or not all(map(is_given_image, given)):
                 raise DataError(
-                    f"images must be an array, a path or a list of paths; got {type(data).__name__} ({shown(data)})."
+                    f"images must be an array, a path, the bytes of a file, an image of Pillow's, or a list of these; "
+                    f"got {type(data).__name__} ({shown(data)})."
                 )
-            paths = find_images([data] if isinstance(data, str | Path) else list(data))
-            chunks = [paths[start : start + _DECODED_AT_ONCE] for start in range(0, len(paths), _DECODED_AT_ONCE)]
+            sources = given_images(given)
+            paths = paths_of(sources)
+            request = LoadRequest(resize=resize, skip_bad=skip_bad)
 
-            def decode(chunk: Sequence[Path]) -> tuple[np.ndarray, list[Path], list[tuple[str, str]]]:
-                return load_images(chunk, size=size, resize=resize, skip_bad=skip_bad)
+            def decode(rows: range) -> tuple[np.ndarray, tuple[str, ...]]:
+                decoded, kept, _ = decode_all(sources[rows.start : rows.stop], size, request)
+                return decoded, tuple(paths[rows[i]] for i in kept) if paths else ()
 
+            chunks = [range(len(sources))[start : start + _DECODED_AT_ONCE] for start in _starts(len(sources))]
             # An accelerator computes while the processor decodes the next chunk.
-            for decoded, kept, _ in one_ahead(decode, chunks, enabled=self.device.type != "cpu"):
+            for decoded, names in one_ahead(decode, chunks, enabled=self.device.type != "cpu"):
                 if len(decoded):
-                    yield ImageSet(decoded), tuple(str(path) for path in kept)
+                    yield ImageSet(decoded), names
             return
-        for start in range(0, len(images), _DECODED_AT_ONCE):
+        for start in _starts(len(images)):
             part = np.asarray(images[start : start + _DECODED_AT_ONCE])
             yield ImageSet(resize_images(part, size, resize)), ()
 
@@ -448,6 +456,11 @@ class Homefold:
         style = StyleModel.from_tensors(tensors, config)
         require_channels(style, net.backbone, self._size)
         return style.to(self.device).eval().requires_grad_(False)
+
+
+def _starts(n: int) -> range:
+    """Where each chunk of `n` images begins."""
+    return range(0, n, _DECODED_AT_ONCE)
 
 
 def _without(names: Sequence[str], left_out: Sequence[str], where: str) -> list[str]:

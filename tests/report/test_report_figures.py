@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from made_up_runs import CLASSES, Made, artifact_arrays, pacs_records, record, write_artifacts, write_runs
 
-from homefold.report.calibration import reliability
+from homefold.evaluation.calibration import reliability
 from homefold.report.divergence import a_distance
 from homefold.report.figures import FIGURES, build_figures
 from homefold.report.figures.bars import ablation_bars

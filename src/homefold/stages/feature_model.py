@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from homefold.classifier import Classifier, ClassifierConfig, build_classifier, fit_classifier
+from homefold.classifier.temperature import apply_temperature
 from homefold.config.search import SearchConfig
 from homefold.data.splits import stratified_rows
 from homefold.errors import ModelFileError, NotFiniteError, cut
@@ -56,6 +57,7 @@ class FeatureModel:
         seed: of random starts.
         calibration: `(m, d)` held-out source features, normalised as in training: they say which off-manifold
             distance is usual.
+        temperature: that the logits are divided by before they become probabilities; 1 leaves them.
     """
 
     manifold: Manifold
@@ -65,6 +67,7 @@ class FeatureModel:
     class_names: tuple[str, ...]
     seed: int
     calibration: torch.Tensor
+    temperature: float = 1.0
 
     def __post_init__(self) -> None:
         self._scales: dict[SearchConfig, float] = {}
@@ -171,7 +174,7 @@ class FeatureModel:
         """C's answers for the features of `found`."""
         return Predictions(
             class_names=self.class_names,
-            probabilities=torch.softmax(self.logits(found.features), dim=1).cpu().numpy(),
+            probabilities=apply_temperature(self.logits(found.features), self.temperature).cpu().numpy(),
             similarity_before=found.similarity_before.cpu().numpy(),
             similarity_after=found.similarity_after.cpu().numpy(),
             iterations=found.iterations.cpu().numpy(),
@@ -187,7 +190,10 @@ class FeatureModel:
         parts = {"manifold": self.manifold.state_dict(), "classifier": self.classifier.state_dict()}
         named = {f"{part}.{name}": value for part, state in parts.items() for name, value in state.items()}
         scale = torch.tensor(self.off_manifold_scale(self.search), dtype=torch.float64)
-        return {**named, "calibration": self.calibration, "off_manifold_scale": scale}
+        known = {**named, "calibration": self.calibration, "off_manifold_scale": scale}
+        if self.temperature == 1.0:
+            return known
+        return {**known, "temperature": torch.tensor(self.temperature, dtype=torch.float64)}
 
     @staticmethod
     def from_tensors(
@@ -226,7 +232,7 @@ class FeatureModel:
             parts["classifier"],
             "the classifier",
         )
-        calibration, scale = _calibration(parts[""], feature_dim)
+        calibration, scale, temperature = _calibration(parts[""], feature_dim)
         model = FeatureModel(
             manifold.to(device),
             classifier.to(device),
@@ -235,6 +241,7 @@ class FeatureModel:
             class_names,
             seed,
             calibration.to(device),
+            temperature,
         )
         model._scales[search] = scale
         return model
@@ -252,14 +259,16 @@ def _parts(tensors: dict[str, torch.Tensor]) -> dict[str, dict[str, torch.Tensor
     return parts
 
 
-def _calibration(tensors: dict[str, torch.Tensor], feature_dim: int) -> tuple[torch.Tensor, float]:
-    """The held-out features `(m, d)` and the off-manifold distance that 95 % of them stay below."""
-    if set(tensors) != {"calibration", "off_manifold_scale"}:
+def _calibration(tensors: dict[str, torch.Tensor], feature_dim: int) -> tuple[torch.Tensor, float, float]:
+    """The held-out features `(m, d)`, the off-manifold distance that 95 % of them stay below, and the temperature."""
+    given = dict(tensors)
+    temperature = given.pop("temperature", torch.tensor(1.0, dtype=torch.float64))
+    if set(given) != {"calibration", "off_manifold_scale"}:
         raise ModelFileError(
             f"beside manifold and classifier there should be calibration and off_manifold_scale; there is "
             f"{cut(', '.join(sorted(tensors))) or 'nothing'}."
         )
-    calibration, scale = tensors["calibration"], tensors["off_manifold_scale"]
+    calibration, scale = given["calibration"], given["off_manifold_scale"]
     if calibration.ndim != 2 or calibration.dtype != torch.float32 or calibration.shape[1] != feature_dim:
         raise ModelFileError(
             f"the features of the calibration should be rows of {feature_dim} float32 numbers; got "
@@ -267,10 +276,11 @@ def _calibration(tensors: dict[str, torch.Tensor], feature_dim: int) -> tuple[to
         )
     if not len(calibration):
         raise ModelFileError("the calibration has no features.")
-    if scale.shape != () or scale.dtype != torch.float64 or not float(scale) > 0:
-        raise ModelFileError("off_manifold_scale should be one positive float64 number.")
+    for name, value in (("off_manifold_scale", scale), ("temperature", temperature)):
+        if value.shape != () or value.dtype != torch.float64 or not float(value) > 0:
+            raise ModelFileError(f"{name} should be one positive float64 number.")
     require_finite(tensors, "the calibration")
-    return calibration, float(scale)
+    return calibration, float(scale), float(temperature)
 
 
 def fit_feature_model(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numbers
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
 from homefold.errors import ConfigError, DataError, NotFiniteError, shown
 
-__all__ = ["NOT_SEARCHED", "Prediction", "Predictions", "require_threshold", "rows_named"]
+__all__ = ["NOT_SEARCHED", "Prediction", "Predictions", "require_confidence", "require_threshold", "rows_named"]
 
 NOT_SEARCHED = ("none",)
 """The starts of a search that did not take place."""
@@ -22,6 +22,13 @@ def require_threshold(threshold: float) -> None:
     """Refuse what no off-manifold score can be compared with: text, NaN, and what is below every score."""
     if isinstance(threshold, bool) or not isinstance(threshold, numbers.Real) or not threshold >= 0:
         raise ConfigError(f"the off-manifold score to abstain above must be a number from 0; got {shown(threshold)}.")
+
+
+def require_confidence(confidence: float) -> None:
+    """Refuse what no confidence can be compared with: all that is not a number from 0 to 1."""
+    is_number = isinstance(confidence, numbers.Real) and not isinstance(confidence, bool)
+    if not is_number or not 0 <= confidence <= 1:
+        raise ConfigError(f"the confidence to abstain below must be a number from 0 to 1; got {shown(confidence)}.")
 
 
 @contextmanager
@@ -53,6 +60,7 @@ class Prediction:
             below: above 1 is unusual.
         path: the file it came from; empty when it came from memory.
         projected: whether it was brought to the source manifold.
+        label_without_projection: what the label would be without; empty where that was not asked.
     """
 
     label: str
@@ -64,6 +72,7 @@ class Prediction:
     off_manifold: float
     path: str = ""
     projected: bool = True
+    label_without_projection: str = ""
 
     @property
     def confidence(self) -> float:
@@ -71,13 +80,14 @@ class Prediction:
         return self.probabilities[self.label]
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; without a path when there is none."""
+        """Plain values for JSON; without a path, or a label without projection, when there is none."""
         named = {name: getattr(self, name) for name in _FIELDS}
-        values = {name: value for name, value in named.items() if value or name != "path"}
+        values = {name: value for name, value in named.items() if value or name not in _OPTIONAL}
         return {"label": self.label, "confidence": self.confidence, **values}
 
 
 _FIELDS = tuple(item.name for item in fields(Prediction))
+_OPTIONAL = ("path", "label_without_projection")
 
 
 @dataclass(frozen=True)
@@ -96,6 +106,7 @@ class Predictions:
         start_names: what the starts are called; `NOT_SEARCHED` when nothing was projected.
         paths: the file of each sample; empty when they came from memory.
         engine: what ran the search; `"none"` when nothing was searched for.
+        unprojected: `(n,)` index of the most probable class without projection; empty where that was not asked.
     """
 
     class_names: tuple[str, ...]
@@ -109,6 +120,7 @@ class Predictions:
     start_names: tuple[str, ...]
     paths: tuple[str, ...] = ()
     engine: str = "none"
+    unprojected: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __post_init__(self) -> None:
         finite = np.isfinite(self.probabilities).all(axis=1)
@@ -136,16 +148,37 @@ class Predictions:
         names: np.ndarray = np.asarray(self.class_names, dtype=object)[self.indices].astype(str)
         return names
 
-    def abstained(self, threshold: float) -> np.ndarray:
-        """`(n,)` whether the sample ended farther from the source manifold than `threshold`.
+    @property
+    def confidences(self) -> np.ndarray:
+        """`(n,)` probability of each label."""
+        best: np.ndarray = self.probabilities.max(axis=1)
+        return best
+
+    @property
+    def changed(self) -> np.ndarray:
+        """`(n,)` whether the projection changed the label."""
+        if len(self.unprojected) != len(self):
+            raise ConfigError("these answers do not know the labels without projection: predict with compare=True.")
+        different: np.ndarray = self.unprojected != self.indices
+        return different
+
+    def abstained(self, threshold: float | None = None, *, confidence_below: float | None = None) -> np.ndarray:
+        """`(n,)` whether the answer is one to withhold: too far from the source manifold, or not sure enough.
 
         Args:
-            threshold: an off-manifold score, 0 or higher; infinity abstains from none.
+            threshold: withhold what ended farther out: an off-manifold score, 0 or higher; infinity withholds none.
+            confidence_below: withhold what is less sure: a probability.
         """
-        require_threshold(threshold)
-        if not self.has_scores:
-            raise ConfigError("answers without projection have no off-manifold scores to abstain by.")
-        return self.off_manifold > threshold
+        withheld = np.zeros(len(self), dtype=bool)
+        if threshold is not None:
+            require_threshold(threshold)
+            if not self.has_scores:
+                raise ConfigError("answers without projection have no off-manifold scores to abstain by.")
+            withheld |= self.off_manifold > threshold
+        if confidence_below is not None:
+            require_confidence(confidence_below)
+            withheld |= self.confidences < confidence_below
+        return withheld
 
     def __len__(self) -> int:
         return len(self.probabilities)
@@ -166,6 +199,7 @@ class Predictions:
             off_manifold=float(self.off_manifold[index]),
             projected=bool(self.projected[index]),
             path=self.paths[index] if self.paths else "",
+            label_without_projection=self.class_names[int(self.unprojected[index])] if len(self.unprojected) else "",
         )
 
     def __iter__(self) -> Iterator[Prediction]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -30,12 +30,14 @@ class Answer:
         seconds: that they took, features included.
         features: `(n, d)` raw features, the mean of all views.
         found: where the projection brought them; None without projection.
+        plain: the answer without projection, to compare with; None where that was not asked.
     """
 
     predictions: Predictions
     seconds: float
     features: torch.Tensor
     found: Projection | None = None
+    plain: Answer | None = None
 
 
 @dataclass(eq=False)
@@ -85,6 +87,7 @@ class TrainedModel:
         look: LookConfig | None = None,
         search: SearchConfig | None = None,
         bring_home: Callable[[torch.Tensor], Projection] | None = None,
+        compare: bool = False,
     ) -> Answer:
         """Answers for images of any domain.
 
@@ -95,6 +98,7 @@ class TrainedModel:
             look: other settings of it than the model's own.
             search: other settings of it than the model's own.
             bring_home: another way to bring raw features to the manifold than the model's own.
+            compare: answer without projection too, which takes another pass of f where styles are brought home.
         """
         z, seconds = self.encode(images, look, styled=projected if styled is None else styled)
         model = self.feature_model
@@ -106,4 +110,14 @@ class TrainedModel:
         began = time.perf_counter()
         found = model.project(z, search) if bring_home is None else bring_home(z)
         predictions = model.classify(found, search)
-        return Answer(predictions, seconds + time.perf_counter() - began, z, found)
+        seconds += time.perf_counter() - began
+        if not compare:
+            return Answer(predictions, seconds, z, found)
+        plain = self._without_projection(images, z, look)
+        return Answer(replace(predictions, unprojected=plain.predictions.indices), seconds, z, found, plain)
+
+    def _without_projection(self, images: ImageSet, z: torch.Tensor, look: LookConfig | None) -> Answer:
+        """What `answer` gives without projection; `z: (n, d)` are the features that were projected."""
+        if self.styled is not None and (look or self.config.look).styles:
+            return self.answer(images, projected=False, look=look)
+        return Answer(self.feature_model.predict(z, projected=False), 0.0, z)

@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 from trees import load_folder, scan_folder
 
 from homefold.data import LoadRequest, find_images, load_images
 from homefold.data.decoding.many import map_images
+from homefold.data.registry import domain_names
 from homefold.errors import DataError
 
 AS_ROOT = os.name == "nt" or getattr(os, "geteuid", lambda: 1)() == 0
@@ -159,11 +161,19 @@ def test_an_empty_folder_is_told(tmp_path):
         scan_folder(tmp_path)
 
 
-def test_classes_without_a_domain_are_told_to_go_below_one(tmp_path):
+def test_classes_without_a_domain_are_one_that_is_called_like_the_folder(tmp_path):
     for name in ("cat", "dog"):
-        _image(tmp_path / name / "0.png")
-    with pytest.raises(DataError, match=r"\(cat, dog\): it has classes but no domains.*below one.*camera1.cat"):
-        scan_folder(tmp_path)
+        for i in range(2):
+            _image(tmp_path / "hospital4" / name / f"{i}.png")
+    index = scan_folder(tmp_path / "hospital4")
+    assert (index.domain_names, index.class_names) == (("hospital4",), ("cat", "dog"))
+    assert index.named_counts() == {"hospital4": {"cat": 2, "dog": 2}}
+    assert domain_names(tmp_path / "hospital4") == ("hospital4",)
+    below = load_folder(tmp_path, size=(4, 4))
+    assert np.array_equal(load_folder(tmp_path / "hospital4", size=(4, 4)).images, below.images)
+    _image(tmp_path / "hospital4" / "dog" / "small" / "0.png")
+    with pytest.raises(DataError, match=r"4 images in .* are in no class folder"):
+        scan_folder(tmp_path / "hospital4")
 
 
 def test_loose_images_are_named(photos):
@@ -211,13 +221,11 @@ def test_a_class_missing_from_a_domain_and_an_empty_folder_are_warned_of(photos)
     assert "The class fox has no images in outside (only in inside)" in missing
 
 
-def test_a_single_domain_works_and_says_what_it_means(photos):
+def test_a_single_domain_works(photos):
     for path in sorted((photos / "outside").rglob("*"), reverse=True):
         path.unlink() if path.is_file() else path.rmdir()
     (photos / "outside").rmdir()
-    (warning,) = scan_folder(photos).warnings
-    assert "one domain (inside)" in warning
-    assert "single-source" in warning
+    assert scan_folder(photos).warnings == ()
     assert load_folder(photos, size=(2, 2)).domain_names == ("inside",)
 
 

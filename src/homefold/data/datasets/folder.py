@@ -1,4 +1,4 @@
-"""Images laid out as `root/domain/class/image`, in a folder, a tar or a zip: found, checked and put in order."""
+"""Images laid out as `root/domain/class/image` or, for one domain, `root/class/image`, in a folder, a tar or a zip."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Tree:
     """
 
     in_root: list[Path] = field(default_factory=list)
-    in_domain: dict[str, list[Path]] = field(default_factory=dict)
+    in_domain: dict[str, list[ImageSource]] = field(default_factory=dict)
     classes: dict[str, dict[str, list[ImageSource]]] = field(default_factory=dict)
     empty: list[Path] = field(default_factory=list)
     ignored: int = 0
@@ -54,11 +54,14 @@ class _Tree:
 def find_folder(request: LoadRequest) -> ImageIndex:
     """Find the images of `root/domain/class/…/image` and check that they make a dataset.
 
-    Of an archive a single folder around all domains is passed over. Class names come from the chosen domains alone.
+    Where all images lie in `root/class/`, they are one domain that is called like the root. Of an archive a single
+    folder around all domains is passed over. Class names come from the chosen domains alone.
     """
     root = request.folder
     packed = is_archive(root) and os.path.isfile(root)
     tree = _read_archive(root) if packed else _read_folder(root)
+    name = as_text(root.stem if packed else root.resolve().name)
+    _take_as_one_domain(tree, name)
     _check_layout(root, tree)
     chosen = tuple(tree.classes) if request.domains is None else request.domains
     check_domains(chosen, tuple(tree.classes), root)
@@ -71,7 +74,7 @@ def find_folder(request: LoadRequest) -> ImageIndex:
         for source in tree.classes[domain][name]
     ]
     return ImageIndex(
-        name=as_text(root.stem if packed else root.resolve().name),
+        name=name,
         root=root,
         sources=[source for _, _, source in cells],
         labels=np.array([c for _, c, _ in cells], np.int64),
@@ -98,7 +101,7 @@ def _read_folder(root: Path) -> _Tree:
             if images:
                 classes[folder.name] = [FileImage(image) for image in images]
         if loose:
-            tree.in_domain[domain.name] = loose
+            tree.in_domain[domain.name] = [FileImage(image) for image in sorted(loose)]
         if classes:
             tree.classes[domain.name] = classes
             tree.empty += [folder for folder in folders if folder.name not in classes]
@@ -128,7 +131,7 @@ def _read_archive(root: Path) -> _Tree:
         if not folders:
             tree.in_root.append(root.joinpath(*parts))
         elif len(folders) == 1:
-            tree.in_domain.setdefault(folders[0], []).append(root.joinpath(*parts))
+            tree.in_domain.setdefault(folders[0], []).append(images[parts])
         else:
             tree.classes.setdefault(folders[0], {}).setdefault(folders[1], []).append(images[parts])
     return tree
@@ -138,15 +141,14 @@ def _expected(root: Path) -> str:
     return f"{root}/<domain>/<class>/<image>"
 
 
+def _take_as_one_domain(tree: _Tree, name: str) -> None:
+    """Where images lie directly in the folders of the root, and nowhere else, these are classes of one domain."""
+    if tree.in_domain and name and not tree.classes and not tree.in_root:
+        tree.classes, tree.in_domain = {name: tree.in_domain}, {}
+
+
 def _check_layout(root: Path, tree: _Tree) -> None:
-    if tree.in_domain and not tree.classes and not tree.in_root:
-        names = sorted(tree.in_domain)
-        raise DataError(
-            f"{root} holds images directly in its folders ({_some(names)}): it has classes but no domains. "
-            f"Expected {_expected(root)}. Put these folders below one that names where the images come from, "
-            f"such as {root / 'camera1' / names[0]}."
-        )
-    loose = [*tree.in_root, *(path for files in tree.in_domain.values() for path in files)]
+    loose = [*tree.in_root, *(image.path for images in tree.in_domain.values() for image in images)]
     if loose:
         verb, pronoun = ("is", "it") if len(loose) == 1 else ("are", "them")
         raise DataError(
@@ -200,8 +202,3 @@ def _warnings(root: Path, tree: _Tree, chosen: Sequence[str], class_names: Seque
                 f"The classes {' and '.join(names)} can be told apart only by upper and lower case or by how "
                 "their letters are coded; if they are one class, give its folders one name."
             )
-    if len(tree.classes) == 1:
-        yield (
-            f"{root} has one domain ({chosen[0]}). A model fitted to it is single-source: no image shows it "
-            "what changes from one domain to the next, so expect it to hold up less well on an unseen one."
-        )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import os
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
@@ -26,6 +26,7 @@ __all__ = [
     "Resize",
     "decode_by_pillow_alone",
     "decode_image",
+    "decode_picture",
     "is_image_name",
     "resize_images",
 ]
@@ -119,6 +120,22 @@ def decode_image(
     return _decode(source, name or str(getattr(source, "name", "the image")), size, resize, max_megapixels)
 
 
+def decode_picture(
+    picture: Image.Image,
+    name: str,
+    *,
+    size: tuple[int, int] | None,
+    resize: Resize = "squash",
+    max_megapixels: float = MAX_MEGAPIXELS,
+) -> np.ndarray:
+    """What `decode_image` gives of an image that somebody opened already; the arguments are the same."""
+    _check_resize(size, resize)
+    with _told(name):
+        _check_pixels(picture, name, max_megapixels)
+        picture.load()
+        return _finished(_eight_bit(picture), picture.size, _orientation(picture), size, resize)
+
+
 def resize_images(images: np.ndarray, size: tuple[int, int], resize: Resize = "squash") -> np.ndarray:
     """Images `(n, height, width, 3)` uint8 brought to `size` `(height, width)` the way `decode_image` does it."""
     _check_resize(size, resize)
@@ -159,15 +176,22 @@ def _decode(
     file: BinaryIO, name: str, size: tuple[int, int] | None, resize: Resize, max_megapixels: float
 ) -> np.ndarray:
     try:
-        with _open_image(file) as image:
+        with _told(name), _open_image(file) as image:
             _check_pixels(image, name, max_megapixels)
             return _pixels(image, file, size, resize)
-    except BadImageError:
-        raise
     except UnidentifiedImageError:
         file.seek(0)
         reason = "is not an image, or is damaged from its first bytes on" if file.read(1) else "is empty (0 bytes)"
         raise BadImageError(name, reason) from None
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    """Inside, whatever is wrong with an image becomes a `BadImageError`, but for what is none."""
+    try:
+        yield
+    except (BadImageError, UnidentifiedImageError):
+        raise
     except MemoryError:
         raise BadImageError(
             name, "needs more memory than there is", "Shrink it, or leave it out with --skip-bad."
@@ -213,7 +237,13 @@ def _pixels(image: Image.Image, file: BinaryIO, size: tuple[int, int] | None, re
     orientation = _orientation(image)
     if image.format == "TIFF":
         extent = image.size
-    image = quickly or _eight_bit(image)
+    return _finished(quickly or _eight_bit(image), extent, orientation, size, resize)
+
+
+def _finished(
+    image: Image.Image, extent: tuple[float, float], orientation: int, size: tuple[int, int] | None, resize: Resize
+) -> np.ndarray:
+    """The pixels `(height, width, 3)` of an image in mode L, RGB or RGBA: resized, upright, on white."""
     if size is not None:
         image = _resized(image, extent, _stored_size(size, orientation), resize)
     if orientation in _UPRIGHT:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from homefold.report.calibration import coverage_curve, reliability
+from homefold.evaluation.calibration import coverage_curve, reliability
 from homefold.report.figures import Figure, figure
 from homefold.report.figures.drawing import AFTER, BEFORE, canvas, counted
 from homefold.report.names import short_name

@@ -1,12 +1,13 @@
-"""Whether confidence can be believed: reliability, expected calibration error, accuracy against coverage."""
+"""Whether confidence and other scores can be believed: calibration error, accuracy against coverage, AUROC."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Reliability", "coverage_curve", "reliability"]
+__all__ = ["Reliability", "auroc", "coverage_curve", "reliability"]
 
 BINS = 15
 
@@ -63,3 +64,22 @@ def coverage_curve(scores: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, n
     accuracy = np.cumsum(np.asarray(right)[order]) / kept
     last_of_equal = np.append(np.diff(scores[order]) != 0, True)
     return kept[last_of_equal] / len(scores), accuracy[last_of_equal]
+
+
+def auroc(scores: np.ndarray, positive: np.ndarray) -> float:
+    """How often a positive has a higher score than a negative; equal scores count half. NaN without one of the two.
+
+    >>> auroc(np.array([1.0, 2.0, 2.0, 3.0]), np.array([False, True, False, True]))
+    0.875
+
+    Args:
+        scores: `(n,)`.
+        positive: `(n,)` whether each is one that the score should be high for.
+    """
+    positive = np.asarray(positive, dtype=bool)
+    many, few = int(positive.sum()), int((~positive).sum())
+    if not many or not few:
+        return math.nan
+    _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = np.cumsum(counts) - (counts - 1) / 2
+    return float((ranks[place][positive].sum() - many * (many + 1) / 2) / (many * few))
