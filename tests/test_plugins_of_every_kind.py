@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from cli.scene import make_photos
 from forgetting import forget_plugins, forgetting
 from homefold import Homefold, ManifoldProjector, load_plugin, preset_config
 from homefold.cli import main
@@ -100,14 +101,15 @@ def test_the_command_fits_shows_and_answers_with_plugins_named_again(tmp_path, c
     plugins = ("--plugin", str(PCA), str(TINY))
     quick = ("--features.epochs", "1", "--features.feature-dim", "16", "--manifold.latent-dim", "4")
     model = tmp_path / "model"
-    fit = ("fit", "digits-mini", "--out", str(model), "--preset", "small", "--backbone", "tiny", "--device", "cpu")
+    photos = str(make_photos(tmp_path / "photos"))
+    fit = ("fit", photos, "--out", str(model), "--preset", "small", "--backbone", "tiny", "--device", "cpu")
     assert main([*fit, *quick, "--manifold.kind", "pca", *plugins]) == 0
     described = json.loads((model / "model.json").read_text(encoding="utf-8"))
     assert described["settings"]["features"]["learning_rate"] == 0.2
     capsys.readouterr()
 
     forgotten("pca", "tiny")
-    for command in (("info", str(model)), ("evaluate", str(model), "digits-mini", "--device", "cpu")):
+    for command in (("info", str(model)), ("evaluate", str(model), photos, "--device", "cpu")):
         assert main(list(command)) == 1
         assert "which is none of homefold's own" in capsys.readouterr().err
         assert main([*command, "--json", *plugins]) == 0

@@ -48,6 +48,7 @@ def rows(printed: str) -> dict[str, list[str]]:
     return {line[:30].strip(): line[30:].replace(" s", "s").replace(" ms", "ms").split() for line in lines}
 
 
+@pytest.mark.slow
 def test_a_checkout_that_takes_longer_has_a_ratio_above_one(tmp_path, capsys):
     trees = fake_checkout(tmp_path / "old"), fake_checkout(tmp_path / "new", seconds=1)
     assert main([*trees, "--only", "help", "bench", "--rounds", "2"]) == 0
@@ -61,6 +62,7 @@ def test_a_checkout_that_takes_longer_has_a_ratio_above_one(tmp_path, capsys):
     assert "2 rounds, " in printed
 
 
+@pytest.mark.slow
 def test_what_fails_in_a_checkout_is_said_and_the_rest_measured(tmp_path, capsys):
     trees = fake_checkout(tmp_path / "old"), fake_checkout(tmp_path / "new", works=False)
     assert main([*trees, "--only", "bench", "help", "--rounds", "1"]) == 0

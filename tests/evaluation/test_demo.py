@@ -72,7 +72,7 @@ def test_the_folder_holds_model_records_and_picture(result):
 
 def test_training_never_sees_the_target(tmp_path, monkeypatch):
     """With the target's images blackened the trained model has the same bytes."""
-    digits = every(4)
+    digits = every(8)
     quick = preset_config(
         "small", **{**QUICK, "features__epochs": 1, "manifold__epochs": 60, "manifold__batch_size": 32}
     )

@@ -86,6 +86,7 @@ def test_adaptation_goes_on_from_the_interpolated_network(task):
 
 @pytest.mark.slow
 def test_a_saved_model_answers_as_it_did(quick_config, few_digits, tmp_path):
+    quick_config = replace_settings(quick_config, {"features.epochs": 3, "manifold.epochs": 60})
     config = replace_settings(quick_config, {"features.weights": "auto", "features.keep_pretrained": 0.25})
     model = Homefold(config, device="cpu").fit(few_digits)
     model.save(tmp_path / "model")

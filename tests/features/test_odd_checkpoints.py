@@ -31,7 +31,7 @@ ODD = (
     GONE,
 )
 # Of all combinations of a place and an odd value every so many is tried.
-EVERY = int(os.environ.get("HOMEFOLD_TEST_EVERY", "7"))
+EVERY = int(os.environ.get("HOMEFOLD_TEST_EVERY", "11"))
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from odd_folders import ODD_VALUES, copied, described, places, seal, tensor_chan
 pytestmark = pytest.mark.slow
 
 # Of all combinations of a place and an odd value every so many is tried; another number tries others.
-EVERY = int(os.environ.get("HOMEFOLD_TEST_EVERY", "5"))
+EVERY = int(os.environ.get("HOMEFOLD_TEST_EVERY", "8"))
 
 
 @pytest.fixture(scope="module")

@@ -127,6 +127,7 @@ class TestStatistics:
 
 
 class TestKernel:
+    @pytest.mark.slow
     def test_it_moves_styles_as_torch_does(self, interpreted):
         assert "22 passed" in interpreted(KERNEL_TESTS)
 
