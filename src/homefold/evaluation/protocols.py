@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations, permutations
 from typing import Any, Protocol
 
@@ -88,16 +88,8 @@ def source_dataset(dataset: DomainDataset, indices: np.ndarray) -> DomainDataset
     present = np.unique(subset.domains)
     renumber = np.full(len(dataset.domain_names), -1)
     renumber[present] = np.arange(len(present))
-    return DomainDataset(
-        images=subset.images,
-        labels=subset.labels,
-        domains=renumber[subset.domains],
-        class_names=subset.class_names,
-        domain_names=tuple(dataset.domain_names[i] for i in present),
-        name=subset.name,
-        paths=subset.paths,
-        splits=subset.splits,
-    )
+    names = tuple(dataset.domain_names[i] for i in present)
+    return replace(subset, domains=renumber[subset.domains], domain_names=names, skipped=())
 
 
 def stratified_subset(dataset: DomainDataset, indices: np.ndarray, fraction: float, seed: int) -> np.ndarray:

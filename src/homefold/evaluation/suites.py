@@ -21,6 +21,7 @@ from homefold.runtime.registry import Registry
 __all__ = ["SUITES", "Suite", "Variation", "find_suite"]
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+_ALL = ("deep-all", "without-projection", "nearest", "vae", "gan")
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Variation:
 
 @dataclass(frozen=True)
 class Suite:
-    """A set of runs that together make a table or a figure.
+    """A set of runs that together make a table or a figure: where not said otherwise all methods, on PACS.
 
     Args:
         name: what people type.
@@ -58,10 +59,10 @@ class Suite:
 
     name: str
     description: str
-    dataset: str
-    backbones: tuple[str, ...]
-    protocol: EvaluationProtocol
-    methods: tuple[str, ...]
+    dataset: str = "pacs"
+    backbones: tuple[str, ...] = ("resnet18",)
+    protocol: EvaluationProtocol = LeaveOneDomainOut()  # noqa: RUF009 - nothing in it changes
+    methods: tuple[str, ...] = _ALL
     variations: tuple[Variation, ...] = (Variation(),)
     elbow_search: bool = False
     paper_settings: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
@@ -73,7 +74,6 @@ class Suite:
         return tuple("digits-bn" if name == "digits" and preset != "paper" else name for name in self.backbones)
 
 
-_ALL = ("deep-all", "without-projection", "nearest", "vae", "gan")
 _ABLATION = ("deep-all", "without-projection", "without-features", "vae")
 _PROJECTED = ("deep-all", "without-projection", "vae")
 _RATES = (0.05, 0.01, 0.005, 0.001)
@@ -83,72 +83,47 @@ _SUITES = (
     Suite(
         "pacs",
         "Every method on PACS with each of the paper's three backbones.",
-        "pacs",
-        ("alexnet", "resnet18", "resnet50"),
-        LeaveOneDomainOut(),
-        _ALL,
+        backbones=("alexnet", "resnet18", "resnet50"),
     ),
     Suite(
         "vlcs",
         "Every method on VLCS, trained on 70 % of each source.",
         "vlcs",
         ("alexnet",),
-        LeaveOneDomainOut(),
-        _ALL,
         paper_settings={"preprocessing.image_size": 256},
     ),
     Suite(
-        "office-home",
-        "Every method on Office-Home.",
-        "office-home",
-        ("resnet18",),
-        LeaveOneDomainOut(),
-        _ALL,
-        paper_settings={"features.head": "office-home"},
+        "office-home", "Every method on Office-Home.", "office-home", paper_settings={"features.head": "office-home"}
     ),
-    Suite("digits-dg", "Every method on Digits-DG.", "digits-dg", ("digits",), LeaveOneDomainOut(), _ALL),
+    Suite("digits-dg", "Every method on Digits-DG.", "digits-dg", ("digits",)),
     Suite(
         "digits-mini",
         "Every method on the embedded digits: the whole evaluation without any files.",
         "digits-mini",
         ("digits-bn",),
-        LeaveOneDomainOut(),
-        _ALL,
     ),
     Suite(
         "samplers",
         "Where the projected feature comes from: VAE, GAN or the nearest source feature, beside Deep All.",
         "vlcs",
         ("alexnet",),
-        LeaveOneDomainOut(),
-        ("deep-all", "nearest", "gan", "vae"),
+        methods=("deep-all", "nearest", "gan", "vae"),
         paper_settings={"preprocessing.image_size": 256},
     ),
-    Suite(
-        "ablation",
-        "What each part is worth: Deep All, without G, without f, all of it.",
-        "pacs",
-        ("resnet18",),
-        LeaveOneDomainOut(),
-        _ABLATION,
-    ),
+    Suite("ablation", "What each part is worth: Deep All, without G, without f, all of it.", methods=_ABLATION),
     Suite(
         "single-source",
         "The ablation when there is one source domain only.",
-        "pacs",
-        ("resnet18",),
-        SingleSource(),
-        _ABLATION,
+        protocol=SingleSource(),
+        methods=_ABLATION,
     ),
     Suite(
         "leave-two-out",
         "What leave-one-source-out selection would look at: every pair of domains left out.",
-        "pacs",
-        ("resnet18",),
-        LeaveTwoDomainsOut(),
-        _PROJECTED,
+        protocol=LeaveTwoDomainsOut(),
+        methods=_PROJECTED,
     ),
-    Suite("scarce", "Accuracy against the share of source images.", "pacs", ("resnet18",), Scarce(), _PROJECTED),
+    Suite("scarce", "Accuracy against the share of source images.", protocol=Scarce(), methods=_PROJECTED),
     Suite(
         "few-shot",
         "Adaptation to a handful of labelled target samples.",
@@ -168,21 +143,15 @@ _SUITES = (
     Suite(
         "beta",
         "Accuracy and mean n* against the iteration rate β.",
-        "pacs",
-        ("resnet18",),
-        LeaveOneDomainOut(),
-        ("vae",),
-        tuple(Variation(f"beta {rate}", {"search.rate": rate}, facts={"beta": rate}) for rate in _RATES),
+        methods=("vae",),
+        variations=tuple(Variation(f"beta {rate}", {"search.rate": rate}, facts={"beta": rate}) for rate in _RATES),
         elbow_search=True,
     ),
     Suite(
         "stopping",
         "Accuracy when the search stops ε iterations after n*.",
-        "pacs",
-        ("resnet18",),
-        LeaveOneDomainOut(),
-        ("vae",),
-        tuple(
+        methods=("vae",),
+        variations=tuple(
             Variation(f"epsilon {offset}", method={"stop_offset": offset}, facts={"epsilon": offset})
             for offset in _OFFSETS
         ),

@@ -15,7 +15,7 @@ from torch import nn
 from homefold.config import HomefoldConfig
 from homefold.config.values import Finite, Integer, checked_value
 from homefold.errors import ConfigError
-from homefold.methods.info import MethodInfo, wrapper_info
+from homefold.methods.info import MethodInfo
 from homefold.runtime.code import joined_keys, key_of_thing
 from homefold.stages.predictions import NOT_SEARCHED, Predictions
 from homefold.stages.task import ImageSet, TaskKey, TrainingTask
@@ -188,7 +188,12 @@ class TestTimeMethod(Method):
 
     @property
     def info(self) -> MethodInfo:
-        return wrapper_info(self.about, self.base.info)
+        return self.about.wrapping(self.base.info)
+
+    @property
+    def own_name(self) -> str:
+        """Its name, without what it wraps."""
+        return self.info.name.partition("+")[0]
 
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
         return self.base.planned_stages(key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-__all__ = ["MethodInfo", "wrapper_info"]
+__all__ = ["MethodInfo"]
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,13 @@ class MethodInfo:
     reference: str
     summary: str
 
-
-def wrapper_info(own: MethodInfo, base: MethodInfo) -> MethodInfo:
-    """What a test-time method is on top of another: it needs, touches and remembers what either of them does."""
-    return replace(
-        own,
-        name=f"{own.name}+{base.name}",
-        title=f"{own.title} on {base.title}",
-        needs_domain_labels=own.needs_domain_labels or base.needs_domain_labels,
-        touches_target=own.touches_target or base.touches_target,
-        stateless=own.stateless and base.stateless,
-    )
+    def wrapping(self, base: MethodInfo) -> MethodInfo:
+        """What a test-time method is on top of another: it needs, touches and remembers what either of them does."""
+        return replace(
+            self,
+            name=f"{self.name}+{base.name}",
+            title=f"{self.title} on {base.title}",
+            needs_domain_labels=self.needs_domain_labels or base.needs_domain_labels,
+            touches_target=self.touches_target or base.touches_target,
+            stateless=self.stateless and base.stateless,
+        )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from homefold.config.method_spec import split_settings
 from homefold.errors import ConfigError
-from homefold.methods.info import MethodInfo, wrapper_info
+from homefold.methods.info import MethodInfo
 from homefold.runtime.registry import Registry
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _info(
 
 
 def _record(info: MethodInfo, wraps: str, place: str, make: Any = None) -> MethodRecord:
-    alone = replace(wrapper_info(info, METHODS[wraps].info), name=info.name) if wraps else info
+    alone = replace(info.wrapping(METHODS[wraps].info), name=info.name) if wraps else info
     return MethodRecord(alone, wraps, place, make)
 
 

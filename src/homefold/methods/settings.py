@@ -49,7 +49,7 @@ def with_settings(method: Method, text: str) -> Method:
         method: what is changed.
         text: `name=value` with commas between; values of a list have slashes between.
     """
-    name = method.info.name.partition("+")[0] if isinstance(method, TestTimeMethod) else method.info.name
+    name = method.own_name if isinstance(method, TestTimeMethod) else method.info.name
     known = {setting.name: setting.default for setting in method_settings(method)}
     if not known:
         raise ConfigError(

@@ -27,9 +27,9 @@ def example(monkeypatch):
     METHODS.remove("mirror")
 
 
-def test_it_is_about_thirty_lines_and_wraps_any_method(example, finished, scan):
+def test_it_is_about_twenty_lines_and_wraps_any_method(example, finished, scan):
     code = [line for line in example.splitlines() if line.strip() and not line.startswith(("from", "import"))]
-    assert 20 <= len(code) <= 32
+    assert 12 <= len(code) <= 24
     assert find_method("mirror+vae").info.name == "mirror+vae"
     base, target = finished("deep-all"), ImageSet(scan.images, "scan")
     plain = base.trained.answer(target).predictions

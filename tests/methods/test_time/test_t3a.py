@@ -13,7 +13,7 @@ from torch import nn
 
 from homefold.errors import ConfigError
 from homefold.methods import ImageSet
-from homefold.methods.test_time.entropy import marginal_entropy, prediction_entropy
+from homefold.methods.entropy import marginal_entropy, prediction_entropy
 from homefold.methods.test_time.t3a import class_prototypes, most_confident
 
 

@@ -12,9 +12,8 @@ import torch
 
 from homefold.config.search import SearchConfig
 from homefold.manifold.base import mlp
-from homefold.projection.engines.fused import fused_search
+from homefold.projection.engines.fused import fused
 from homefold.projection.engines.reference import reference
-from homefold.projection.rules.objective import mlp_decoder
 
 
 @pytest.mark.parametrize("hidden", [(20,), (40, 20)])
@@ -28,7 +27,7 @@ def test_it_ends_where_the_reference_does(hidden, step, stop):
     rate = 2.0 if step == "gradient" else 0.05
     config = SearchConfig(step=step, stop=stop, steps=11, rate=rate)
     expected = reference(decode.double(), targets.double(), starts.double(), config)
-    found = fused_search(mlp_decoder(decode.float()), targets, starts, replace(config, precision="highest"))
+    found = fused(decode.float(), targets, starts, replace(config, precision="highest"))
     for name in ("latents", "before", "after"):
         same = getattr(found, name), getattr(expected, name)
         torch.testing.assert_close(*same, atol=1e-4, rtol=1e-4, check_dtype=False)
@@ -42,7 +41,7 @@ def test_more_rows_than_a_tile_and_no_step_at_all():
     for steps in (0, 2):
         config = SearchConfig(steps=steps, precision="highest")
         expected = reference(decode, targets, starts, config)
-        found = fused_search(mlp_decoder(decode), targets, starts, config)
+        found = fused(decode, targets, starts, config)
         torch.testing.assert_close(found.latents, expected.latents, atol=1e-4, rtol=1e-4)
         torch.testing.assert_close(found.after, expected.after, atol=1e-4, rtol=1e-4)
         assert found.steps.tolist() == expected.steps.tolist()

@@ -68,20 +68,19 @@ def unit_class_means(z: torch.Tensor, labels: torch.Tensor, classes: int) -> tor
     return F.normalize(members.T @ F.normalize(z, dim=1), dim=1)
 
 
-class _Means(Wrapped):
+class _Means(Wrapped[ClassMeans]):
     def __init__(self, method: ClassMeans, trained: TrainedMethod, task: TrainingTask) -> None:
-        super().__init__("class-means", method.base.info.name, trained, task)
-        self._share, self._temperature = method.share, method.temperature
+        super().__init__(method, trained, task)
         z, labels = self.training_features()
         classes = len(task.source.class_names)
         self._means = unit_class_means(z, labels, classes)
         self._empty = torch.bincount(labels, minlength=classes) == 0
 
     def _probabilities(self, z: torch.Tensor) -> torch.Tensor:
-        cosine = F.normalize(z, dim=1) @ self._means.T
-        near = torch.softmax((cosine / self._temperature).masked_fill(self._empty, -torch.inf), dim=1)
+        share, cosine = self.method.share, F.normalize(z, dim=1) @ self._means.T
+        near = torch.softmax((cosine / self.method.temperature).masked_fill(self._empty, -torch.inf), dim=1)
         own = torch.softmax(self.network.layer(z), dim=1)
-        return self._share * near + (1 - self._share) * own
+        return share * near + (1 - share) * own
 
     @torch.no_grad()
     def respond(self, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import torch
 
-from homefold.methods.base import TestTimeMethod, TrainedMethod
+from homefold.methods.base import TrainedMethod
+from homefold.methods.entropy import marginal_entropy
 from homefold.methods.registry import method_named
-from homefold.methods.test_time.entropy import marginal_entropy
-from homefold.methods.test_time.per_image import PerImage
+from homefold.methods.test_time.per_image import PerImage, PerImageMethod
 from homefold.methods.test_time.wrapping import reached_parameters
 from homefold.methods.training.learner_method import tunable
 from homefold.stages.task import TrainingTask
@@ -27,7 +27,7 @@ __all__ = ["Memo"]
     wraps="deep-all",
 )
 @dataclass(frozen=True)
-class Memo(TestTimeMethod):
+class Memo(PerImageMethod):
     """ℓ(x; θ) = H(p̄), p̄ = (1/B) Σ_b p(· | a_b(x); θ); one SGD step on all parameters, then p(· | x; θ_x).
 
     The copies a_b(x) are varied as the training images were (the paper's are varied by AugMix). Batch normalisation
@@ -47,12 +47,7 @@ class Memo(TestTimeMethod):
         return _Agreed(self, trained, task)
 
 
-class _Agreed(PerImage):
-    def __init__(self, method: Memo, trained: TrainedMethod, task: TrainingTask) -> None:
-        base = method.base.info.name
-        rate, steps, copies = method.learning_rate, method.steps, method.copies
-        super().__init__("memo", base, trained, task, learning_rate=rate, steps=steps, copies=copies)
-
+class _Agreed(PerImage[Memo]):
     def adapted(self, image: torch.Tensor) -> list[torch.Tensor]:
         layer = self.network.layer.requires_grad_(True)
         return [*reached_parameters(self.network.features, image), *layer.parameters()]

@@ -48,15 +48,14 @@ class OneNearestNeighbour(TestTimeMethod):
         return _Neighbours(self, trained, task)
 
 
-class _Neighbours(Wrapped):
+class _Neighbours(Wrapped[OneNearestNeighbour]):
     def __init__(self, method: OneNearestNeighbour, trained: TrainedMethod, task: TrainingTask) -> None:
-        super().__init__("1-nn", method.base.info.name, trained, task)
-        self._share = method.share
+        super().__init__(method, trained, task)
         self._bank, self._labels = self.training_features()
 
     @torch.no_grad()
     def respond(self, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-        z = self.target_features(pixels)
+        z, share = self.target_features(pixels), self.method.share
         own = torch.softmax(apply_in_tiles(self.network.layer, z, _TILE), dim=1)
         neighbour = F.one_hot(self._labels[nearest_index(z, self._bank)], own.shape[1]).float()
-        return z, self._share * neighbour + (1 - self._share) * own
+        return z, share * neighbour + (1 - share) * own

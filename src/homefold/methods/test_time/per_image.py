@@ -4,51 +4,42 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
+from typing import TypeVar
 
 import numpy as np
 import torch
 
 from homefold.data.augmentation import apply_augmentation, draw_augmentation
 from homefold.features.batches import ImageStore
-from homefold.methods.base import TrainedMethod
+from homefold.methods.base import TestTimeMethod
 from homefold.methods.test_time.wrapping import Wrapped
 from homefold.runtime.captured_step import CapturedStep, recorder_for
 from homefold.runtime.seeding import generator
-from homefold.stages.task import TrainingTask
 
-__all__ = ["PerImage"]
+__all__ = ["PerImage", "PerImageMethod"]
 
 
-class PerImage(Wrapped):
+class PerImageMethod(TestTimeMethod):
+    """A test-time method with these hyper-parameters."""
+
+    learning_rate: float
+    """η."""
+    steps: int
+    """For each image."""
+    copies: int
+    """Of the image, new ones in every step."""
+
+
+P = TypeVar("P", bound=PerImageMethod)
+
+
+class PerImage(Wrapped[P]):
     """θ_x = θ after some steps of θ ← θ − η ∇ℓ(a(x); θ); the answer for x is p(· | x; θ_x), and θ is as before.
 
     a(x) are copies of the image, varied as the training images were. What is random about them follows from the
     image's own pixels and the seed, so an answer depends on nothing else. All work stays on the device until the last
     image is done.
-
-    Args:
-        name: of the test-time method.
-        base: name of the wrapped method.
-        trained: the wrapped method.
-        task: what it was trained on.
-        learning_rate: η.
-        steps: for each image.
-        copies: of the image, new ones in every step.
     """
-
-    def __init__(
-        self,
-        name: str,
-        base: str,
-        trained: TrainedMethod,
-        task: TrainingTask,
-        *,
-        learning_rate: float,
-        steps: int,
-        copies: int,
-    ) -> None:
-        super().__init__(name, base, trained, task)
-        self._name, self._learning_rate, self._steps, self._copies = name, learning_rate, steps, copies
 
     @abstractmethod
     def adapted(self, image: torch.Tensor) -> list[torch.Tensor]:
@@ -59,7 +50,7 @@ class PerImage(Wrapped):
         """ℓ of the copies `varied: (copies, 3, h, w)` of an image, channels last."""
 
     def respond(self, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-        device = self.task.device
+        device, rate = self.task.device, self.method.learning_rate
         store = ImageStore(pixels, device)
         parameters = self.adapted(store.batch(torch.tensor([0])))
         before = [parameter.detach().clone() for parameter in parameters]
@@ -68,7 +59,7 @@ class PerImage(Wrapped):
             for varied in self._varied(image, uniform, noise):
                 gradients = torch.autograd.grad(self.loss(varied), parameters)
                 with torch.no_grad():
-                    torch._foreach_add_(parameters, gradients, alpha=-self._learning_rate)
+                    torch._foreach_add_(parameters, gradients, alpha=-rate)
             with torch.no_grad():
                 z = self.network.features(image).float()
                 answer = torch.cat([z, torch.softmax(self.network.layer(z), dim=1)], dim=1)
@@ -92,18 +83,18 @@ class PerImage(Wrapped):
     def _draw(self, image: torch.Tensor, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor | None]:
         """The random numbers of all copies for all steps."""
         content = hashlib.sha256(np.ascontiguousarray(pixels).data).hexdigest()
-        random = generator(self.task.config.seed, self._name, content, device=self.task.device)
-        shape = (self._steps * self._copies, *image.shape[1:])
+        random = generator(self.task.config.seed, self.method.own_name, content, device=self.task.device)
+        shape = (self.method.steps * self.method.copies, *image.shape[1:])
         return draw_augmentation(shape, self.task.config.features.augmentation, random)
 
     def _varied(
         self, image: torch.Tensor, uniform: torch.Tensor, noise: torch.Tensor | None
     ) -> tuple[torch.Tensor, ...]:
         """The copies for each step: all of them varied at once, which costs no more than those of one step."""
-        if self._steps == 0:
+        if self.method.steps == 0:
             return ()
-        copies = image.expand(self._steps * self._copies, -1, -1, -1)
+        copies = image.expand(self.method.steps * self.method.copies, -1, -1, -1)
         augmentation = self.task.config.features.augmentation
         varied = copies if augmentation.does_nothing else apply_augmentation(copies, augmentation, uniform, noise)
-        each: tuple[torch.Tensor, ...] = varied.contiguous(memory_format=torch.channels_last).split(self._copies)
+        each: tuple[torch.Tensor, ...] = varied.contiguous(memory_format=torch.channels_last).split(self.method.copies)
         return each

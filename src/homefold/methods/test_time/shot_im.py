@@ -12,8 +12,8 @@ from homefold.data.augmentation import augment_batch
 from homefold.features import extract_features
 from homefold.features.batches import ImageStore
 from homefold.methods.base import TestTimeMethod, TrainedMethod
+from homefold.methods.entropy import marginal_entropy, prediction_entropy
 from homefold.methods.registry import method_named
-from homefold.methods.test_time.entropy import marginal_entropy, prediction_entropy
 from homefold.methods.test_time.wrapping import Wrapped, even_batches
 from homefold.methods.training.learner_method import tunable
 from homefold.runtime.seeding import generator, isolated_seed
@@ -68,10 +68,9 @@ class ShotIM(TestTimeMethod):
         return _Maximised(self, trained, task)
 
 
-class _Maximised(Wrapped):
+class _Maximised(Wrapped[ShotIM]):
     def __init__(self, method: ShotIM, trained: TrainedMethod, task: TrainingTask) -> None:
-        super().__init__("shot-im", method.base.info.name, trained, task)
-        self._method = method
+        super().__init__(method, trained, task)
         self.network.features.requires_grad_(True)
         self._before = copy.deepcopy(self.network.features.state_dict())
 
@@ -85,7 +84,7 @@ class _Maximised(Wrapped):
             return z, torch.softmax(self.network.layer(z), dim=1)
 
     def _adapt(self, pixels: np.ndarray) -> None:
-        method, config, device = self._method, self.task.config, self.task.device
+        method, config, device = self.method, self.task.config, self.task.device
         store, net = ImageStore(pixels, device), self.network.features.train()
         optimizer = torch.optim.SGD(net.parameters(), lr=0.0, momentum=0.9, nesterov=True, weight_decay=1e-3)
         step, steps = 0, method.epochs * -(-len(pixels) // method.batch_size)

@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 from homefold.errors import ConfigError
 from homefold.methods.base import TestTimeMethod, TrainedMethod
+from homefold.methods.entropy import prediction_entropy
 from homefold.methods.registry import method_named
-from homefold.methods.test_time.entropy import prediction_entropy
 from homefold.methods.test_time.wrapping import Wrapped, even_batches, stream_order
 from homefold.methods.training.learner_method import tunable
 from homefold.stages.task import TrainingTask
@@ -67,15 +67,15 @@ def class_prototypes(supports: torch.Tensor, labels: torch.Tensor, classes: int)
     return F.normalize(members.T @ supports, dim=1)
 
 
-class _Adjusted(Wrapped):
+class _Adjusted(Wrapped[T3A]):
     def __init__(self, method: T3A, trained: TrainedMethod, task: TrainingTask) -> None:
-        super().__init__("t3a", method.base.info.name, trained, task)
+        super().__init__(method, trained, task)
         if not isinstance(self.network.layer, nn.Linear):
             raise ConfigError(
                 f"t3a replaces the weights of a linear layer, which {method.base.info.name} does not end in; choose "
                 f"classifier.kind=linear."
             )
-        self._method, self._layer = method, self.network.layer
+        self._layer = self.network.layer
         self.reset()
 
     @torch.no_grad()
@@ -89,8 +89,8 @@ class _Adjusted(Wrapped):
     def respond(self, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
         z = self.target_features(pixels)
         logits = self._layer(z)
-        if self._method.supports:
-            for rows in even_batches(stream_order(len(z), self.task.config.seed), self._method.batch_size):
+        if self.method.supports:
+            for rows in even_batches(stream_order(len(z), self.task.config.seed), self.method.batch_size):
                 rows = rows.to(z.device)
                 self._join(z[rows], logits[rows])
                 logits[rows] = z[rows] @ class_prototypes(self._supports, self._labels, logits.shape[1]).T
@@ -101,5 +101,5 @@ class _Adjusted(Wrapped):
         supports = torch.cat([self._supports, F.normalize(z, dim=1)])
         labels = torch.cat([self._labels, logits.argmax(dim=1)])
         entropy = torch.cat([self._entropy, prediction_entropy(logits)])
-        kept = most_confident(entropy, labels, self._method.supports)
+        kept = most_confident(entropy, labels, self.method.supports)
         self._supports, self._labels, self._entropy = supports[kept], labels[kept], entropy[kept]

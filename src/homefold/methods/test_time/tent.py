@@ -13,8 +13,8 @@ from homefold.config.values import checked_value
 from homefold.errors import ConfigError
 from homefold.features.batches import ImageStore
 from homefold.methods.base import TestTimeMethod, TrainedMethod
+from homefold.methods.entropy import prediction_entropy
 from homefold.methods.registry import method_named
-from homefold.methods.test_time.entropy import prediction_entropy
 from homefold.methods.test_time.wrapping import Wrapped, even_batches, stream_order
 from homefold.methods.training.learner_method import tunable
 from homefold.stages.task import TrainingTask
@@ -58,10 +58,9 @@ class Tent(TestTimeMethod):
         return _Renormalised(self, trained, task)
 
 
-class _Renormalised(Wrapped):
+class _Renormalised(Wrapped[Tent]):
     def __init__(self, method: Tent, trained: TrainedMethod, task: TrainingTask) -> None:
-        super().__init__("tent", method.base.info.name, trained, task)
-        self._method = method
+        super().__init__(method, trained, task)
         # The common base of BatchNorm1d and 2d has no public name.
         norms = [item for item in self.network.features.modules() if isinstance(item, nn.modules.batchnorm._BatchNorm)]
         self._parameters: list[torch.Tensor] = [p for norm in norms for p in norm.parameters()]
@@ -81,12 +80,12 @@ class _Renormalised(Wrapped):
     @torch.no_grad()
     def reset(self) -> None:
         torch._foreach_copy_(self._parameters, self._before)
-        self._optimizer = torch.optim.Adam(self._parameters, lr=self._method.learning_rate)
+        self._optimizer = torch.optim.Adam(self._parameters, lr=self.method.learning_rate)
 
     def respond(self, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
         store, order = ImageStore(pixels, self.task.device), stream_order(len(pixels), self.task.config.seed)
         features, logits = [], []
-        for rows in even_batches(order, self._method.batch_size):
+        for rows in even_batches(order, self.method.batch_size):
             z = self.network.features(store.batch(rows)).float()
             answer = self.network.layer(z)
             self._optimizer.zero_grad(set_to_none=True)

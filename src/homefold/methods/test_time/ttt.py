@@ -12,10 +12,10 @@ from torch import nn
 from homefold.classifier import ClassifierConfig, build_classifier, fit_classifier
 from homefold.data.splits import selection_split
 from homefold.features import extract_features
-from homefold.methods.base import TestTimeMethod, TrainedMethod
+from homefold.methods.base import TrainedMethod
 from homefold.methods.configured import without_changes
 from homefold.methods.registry import method_named
-from homefold.methods.test_time.per_image import PerImage
+from homefold.methods.test_time.per_image import PerImage, PerImageMethod
 from homefold.methods.test_time.wrapping import reached_parameters
 from homefold.methods.training.learner_method import TrainedLearner, tunable
 from homefold.methods.training.rotation import QUARTER_TURNS, Rotation, RotationLearner, rotation_loss
@@ -38,7 +38,7 @@ _HEAD = ClassifierConfig()
     wraps="rotation",
 )
 @dataclass(frozen=True)
-class TestTimeTraining(TestTimeMethod):
+class TestTimeTraining(PerImageMethod):
     """ℓ(x; θ) = mean over copies a_b and turns r of CE(h(f_θ(turn_r(a_b(x)))), r); SGD on θ, then p(· | x; θ_x).
 
     This is the paper's standard version: θ, the parameters of f, starts anew for every image, and h stays. The copies
@@ -66,11 +66,9 @@ class TestTimeTraining(TestTimeMethod):
         return _SelfTaught(self, trained, task)
 
 
-class _SelfTaught(PerImage):
+class _SelfTaught(PerImage[TestTimeTraining]):
     def __init__(self, method: TestTimeTraining, trained: TrainedMethod, task: TrainingTask) -> None:
-        base = method.base.info.name
-        rate, steps, copies = method.learning_rate, method.steps, method.copies
-        super().__init__("ttt", base, trained, task, learning_rate=rate, steps=steps, copies=copies)
+        super().__init__(method, trained, task)
         self._turns = torch.arange(QUARTER_TURNS, device=task.device).repeat_interleave(method.copies)
         self._head_stage: Stage | None = None
         if isinstance(trained, TrainedLearner) and isinstance(trained.learner, RotationLearner):

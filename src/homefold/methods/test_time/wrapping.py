@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -14,31 +14,14 @@ from homefold.data.splits import selection_split
 from homefold.errors import ConfigError
 from homefold.features import extract_features
 from homefold.features.extraction import extract_views
-from homefold.methods.base import Answers, ClassifierNetwork, TrainedMethod, plain_predictions
-from homefold.methods.info import wrapper_info
+from homefold.methods.base import Answers, TestTimeMethod, TrainedMethod, plain_predictions
 from homefold.runtime.seeding import generator
 from homefold.stages.task import ImageSet, TrainingTask
 from homefold.store.stage_store import Stage
 
-__all__ = ["Wrapped", "even_batches", "network_of", "reached_parameters", "stream_order", "wrapper_info"]
+__all__ = ["Wrapped", "even_batches", "reached_parameters", "stream_order"]
 
-
-def network_of(trained: TrainedMethod, base: str, name: str) -> ClassifierNetwork:
-    """The network of `trained`, a copy, frozen and in eval mode, for the test-time method `name` to change.
-
-    Args:
-        trained: the wrapped method.
-        base: its name.
-        name: of the test-time method.
-    """
-    network = trained.classifier_network()
-    if network is None:
-        raise ConfigError(
-            f"{name} cannot wrap {base}, which does not answer by one network and its classifier layer. Methods that "
-            f"do can be wrapped: deep-all, rotation, vae, gan, nearest and their ablations, and every other "
-            f"training-time method whose classifier_network is not None; test-time methods cannot."
-        )
-    return network.eval().requires_grad_(False)
+M = TypeVar("M", bound=TestTimeMethod)
 
 
 def reached_parameters(features: nn.Module, images: torch.Tensor) -> list[torch.Tensor]:
@@ -71,19 +54,26 @@ def even_batches(rows: torch.Tensor, batch_size: int) -> list[torch.Tensor]:
     return list(rows.tensor_split(max(1, -(-len(rows) // batch_size)))) if len(rows) else []
 
 
-class Wrapped(TrainedMethod):
-    """A finished method whose network, copied, answers in another way.
+class Wrapped(TrainedMethod, Generic[M]):
+    """A finished method whose network, a copy, frozen and in eval mode, answers in another way.
 
     Args:
-        name: of the test-time method.
-        base: name of the wrapped method.
+        method: the test-time method, which knows what it wraps.
         trained: the wrapped method.
         task: what it was trained on.
     """
 
-    def __init__(self, name: str, base: str, trained: TrainedMethod, task: TrainingTask) -> None:
-        self.trained, self.task = trained, task
-        self.network = network_of(trained, base, name)
+    def __init__(self, method: M, trained: TrainedMethod, task: TrainingTask) -> None:
+        self.method, self.trained, self.task = method, trained, task
+        network = trained.classifier_network()
+        if network is None:
+            raise ConfigError(
+                f"{method.own_name} cannot wrap {method.base.info.name}, which does not answer by one network and its "
+                f"classifier layer. Methods that do can be wrapped: deep-all, rotation, vae, gan, nearest and their "
+                f"ablations, and every other training-time method whose classifier_network is not None; test-time "
+                f"methods cannot."
+            )
+        self.network = network.eval().requires_grad_(False)
 
     @abstractmethod
     def respond(self, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:

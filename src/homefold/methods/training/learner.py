@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from homefold.features.loop import Batch, ParameterGroup, TrainingImages
 from homefold.features.network import FeatureNet
+from homefold.methods.training.gradient_scale import scale_gradient
 from homefold.runtime.seeding import isolated_seed
 
 __all__ = ["Batch", "Learner", "LearningTask", "ParameterGroup", "TrainingImages", "reverse_gradient"]
@@ -102,18 +103,6 @@ class Learner(nn.Module):
         """Called before each epoch, from 0, for what looks at all training images; not in few-shot adaptation."""
 
 
-class _Reverse(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: torch.autograd.function.FunctionCtx, x: torch.Tensor, weight: float) -> torch.Tensor:
-        ctx.weight = weight  # type: ignore[attr-defined]
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx: torch.autograd.function.FunctionCtx, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
-        return gradients[0] * -ctx.weight, None  # type: ignore[attr-defined]
-
-
 def reverse_gradient(x: torch.Tensor, weight: float = 1.0) -> torch.Tensor:
     """`x` itself, whose gradient comes back times −`weight`: what follows learns, what came before unlearns it."""
-    result: torch.Tensor = _Reverse.apply(x, weight)
-    return result
+    return scale_gradient(x, -weight)

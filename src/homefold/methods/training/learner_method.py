@@ -11,12 +11,11 @@ from typing import Any, ClassVar
 
 from homefold.config import HomefoldConfig
 from homefold.features.network import FeatureNet
-from homefold.methods.base import Method, code_key, require_numbers, require_plain_look
+from homefold.methods.base import Method, require_numbers, require_plain_look
 from homefold.methods.trained_classifier import TrainedClassifier
 from homefold.methods.training.deep_all import deep_all_config
 from homefold.methods.training.learner import Learner, LearningTask
 from homefold.methods.training.learner_stage import (
-    LearnerRecipe,
     LearnerStage,
     learner_id,
     plain_training,
@@ -108,15 +107,11 @@ class LearnerMethod(Method):
         return deep_all_config(config)
 
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
-        recipe = self._recipe()
-        base = (learner_id(replace(key, adapt=""), recipe),) if key.adapt else ()
-        return (*base, learner_id(key, recipe))
+        base = (learner_id(replace(key, adapt=""), self),) if key.adapt else ()
+        return (*base, learner_id(key, self))
 
     def train(self, task: TrainingTask) -> TrainedLearner:
-        return TrainedLearner(task, train_learner_stage(task, self._recipe()))
-
-    def _recipe(self) -> LearnerRecipe:
-        return LearnerRecipe(self.info.name, self.settings(), self.learner, code_key(self))
+        return TrainedLearner(task, train_learner_stage(task, self))
 
 
 class TrainedLearner(TrainedClassifier):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,10 +14,11 @@ from torch.nn import functional as F
 
 from homefold.data.dataset import DomainDataset
 from homefold.errors import ConfigError
-from homefold.features import FeatureConfig, FeatureNet
+from homefold.features import FeatureConfig
 from homefold.features.collapse import GENERAL_ADVICE
 from homefold.features.loop import Batch, ParameterGroup, TrainingRun, complete_run
 from homefold.features.training import FeatureReport
+from homefold.methods.base import code_key
 from homefold.methods.training.learner import Learner, LearningTask
 from homefold.runtime.seeding import isolated_seed
 from homefold.stages.encoder import frozen
@@ -26,40 +26,26 @@ from homefold.stages.features import FeatureStage, build_task_net, decisive_sett
 from homefold.stages.task import TaskKey, TrainingTask
 from homefold.store.stage_store import Stage, StageId, stage_id
 
-__all__ = ["LearnerRecipe", "LearnerStage", "learner_id", "plain_training", "require_plain", "train_learner_stage"]
+if TYPE_CHECKING:
+    from homefold.methods.training.learner_method import LearnerMethod
+
+__all__ = ["LearnerStage", "learner_id", "plain_training", "require_plain", "train_learner_stage"]
 
 _OF_STAGE_1_ALONE = ("freeze", "keep_pretrained", "mix_style_probability", "runs")
 
 
-@dataclass(frozen=True)
-class LearnerRecipe:
-    """Which learner is trained.
-
-    Args:
-        name: of the method.
-        settings: its own hyper-parameters, as plain values.
-        build: makes the learner from a network and the size of things.
-        code: stands for its code where that is not this package's.
-    """
-
-    name: str
-    settings: dict[str, Any]
-    build: Callable[[FeatureNet, LearningTask], Learner]
-    code: str = ""
-
-
-def learner_id(key: TaskKey, recipe: LearnerRecipe) -> StageId:
+def learner_id(key: TaskKey, method: LearnerMethod) -> StageId:
     """The stage of this learner on this source; the fine-tuned one where there are images to adapt to."""
-    config = key.config
+    config, code = key.config, code_key(method)
     base = stage_id(
         "learner",
-        method=recipe.name,
-        settings=recipe.settings,
+        method=method.info.name,
+        settings=method.settings(),
         source=key.source,
         preprocessing=asdict(config.preprocessing),
         features=decisive_settings(config.features),
         seed=config.seed,
-        **({"code": recipe.code} if recipe.code else {}),
+        **({"code": code} if code else {}),
     )
     if not key.adapt:
         return base
@@ -72,18 +58,18 @@ class LearnerStage(FeatureStage):
 
     Args:
         task: what it was trained on.
-        recipe: which learner.
+        method: makes the learner.
         stages: its states in their order; the last one answers, and was fine-tuned from the one before, if any.
     """
 
-    def __init__(self, task: TrainingTask, recipe: LearnerRecipe, stages: tuple[Stage, ...]) -> None:
+    def __init__(self, task: TrainingTask, method: LearnerMethod, stages: tuple[Stage, ...]) -> None:
         super().__init__(task, stages)
-        self._recipe = recipe
+        self._method = method
 
     @cached_property
     def learner(self) -> Learner:
         """As it was selected, frozen, on the task's device."""
-        learner = _build(self._task, self._recipe, pretrained=False)
+        learner = _build(self._task, self._method, pretrained=False)
         self.stage.load_into(learner, "learner")
         frozen(learner, self._task.device)
         return learner
@@ -106,18 +92,18 @@ class _Features(nn.Module):
         return self.learner.features(images)
 
 
-def train_learner_stage(task: TrainingTask, recipe: LearnerRecipe) -> LearnerStage:
+def train_learner_stage(task: TrainingTask, method: LearnerMethod) -> LearnerStage:
     """The learner on the task's source, then on its images to adapt to, if any; found if it was trained before."""
-    require_plain(task.config.features, recipe.name)
+    require_plain(task.config.features, method.info.name)
     base_task = task.without_adaptation()
-    base = task.stages.get(learner_id(base_task.key, recipe), lambda checkpoint: _train(base_task, recipe, checkpoint))
+    base = task.stages.get(learner_id(base_task.key, method), lambda checkpoint: _train(base_task, method, checkpoint))
     if task.adapt is None:
-        return LearnerStage(task, recipe, (base,))
-    tuned = task.stages.get(learner_id(task.key, recipe), lambda checkpoint: _adapt(task, recipe, base, checkpoint))
-    return LearnerStage(task, recipe, (base, tuned))
+        return LearnerStage(task, method, (base,))
+    tuned = task.stages.get(learner_id(task.key, method), lambda checkpoint: _adapt(task, method, base, checkpoint))
+    return LearnerStage(task, method, (base, tuned))
 
 
-def _build(task: TrainingTask, recipe: LearnerRecipe, *, pretrained: bool) -> Learner:
+def _build(task: TrainingTask, method: LearnerMethod, *, pretrained: bool) -> Learner:
     config, source = task.config, task.source
     net = build_task_net(task, pretrained=pretrained)
     sizes = LearningTask(
@@ -128,29 +114,29 @@ def _build(task: TrainingTask, recipe: LearnerRecipe, *, pretrained: bool) -> Le
         seed=config.seed,
     )
     with isolated_seed(config.seed, "learner"):
-        return recipe.build(net, sizes)
+        return method.learner(net, sizes)
 
 
-def _train(task: TrainingTask, recipe: LearnerRecipe, checkpoint: Path | None) -> dict[str, Any]:
+def _train(task: TrainingTask, method: LearnerMethod, checkpoint: Path | None) -> dict[str, Any]:
     train, held_out = task.split
-    learner = _build(task, recipe, pretrained=True)
+    learner = _build(task, method, pretrained=True)
     run = _LearnerRun(task.config.features, learner, task.source, train, held_out, task)
-    return _complete(run, task, recipe, checkpoint)
+    return _complete(run, task, method, checkpoint)
 
 
-def _adapt(task: TrainingTask, recipe: LearnerRecipe, base: Stage, checkpoint: Path | None) -> dict[str, Any]:
+def _adapt(task: TrainingTask, method: LearnerMethod, base: Stage, checkpoint: Path | None) -> dict[str, Any]:
     assert task.adapt is not None
-    learner = _build(task, recipe, pretrained=False)
+    learner = _build(task, method, pretrained=False)
     base.load_into(learner, "learner")
     everything = np.arange(len(task.adapt))
     # With a handful of images none is held out: the last epoch is kept, and selection has nothing to choose.
     config = fine_tuning_config(task.config.features)
     run = _AdaptationRun(config, learner, task.adapt, everything, everything, task)
-    return _complete(run, task, recipe, checkpoint)
+    return _complete(run, task, method, checkpoint)
 
 
-def _complete(run: _LearnerRun, task: TrainingTask, recipe: LearnerRecipe, checkpoint: Path | None) -> dict[str, Any]:
-    complete_run(run, checkpoint=checkpoint, reporter=task.reporter, title=recipe.name)
+def _complete(run: _LearnerRun, task: TrainingTask, method: LearnerMethod, checkpoint: Path | None) -> dict[str, Any]:
+    complete_run(run, checkpoint=checkpoint, reporter=task.reporter, title=method.info.name)
     report = FeatureReport(
         criterion="cross entropy",
         spread=run.put_back_best(),

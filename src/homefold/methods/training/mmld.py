@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from homefold.errors import ConfigError
 from homefold.features.network import FeatureNet
 from homefold.features.stage_maps import stage_maps
+from homefold.methods.entropy import prediction_entropy
 from homefold.methods.registry import method_named
 from homefold.methods.training.gradient_scale import ramp
 from homefold.methods.training.learner import (
@@ -25,7 +26,7 @@ from homefold.methods.training.learner import (
 from homefold.methods.training.learner_method import LearnerMethod, tunable
 from homefold.methods.training.style_clusters import cluster_styles, match_clusters, style_features
 
-__all__ = ["Mmld", "MmldLearner", "mean_entropy"]
+__all__ = ["Mmld", "MmldLearner"]
 
 _STYLE_BATCH = 256
 
@@ -74,16 +75,6 @@ class Mmld(LearnerMethod):
 
     def learner(self, net: FeatureNet, task: LearningTask) -> MmldLearner:
         return MmldLearner(net, task, self)
-
-
-def mean_entropy(logits: torch.Tensor) -> torch.Tensor:
-    """-mean over the samples of Σ_c p_c log p_c, p = softmax(logits). logits: `(n, classes)`.
-
-    >>> round(mean_entropy(torch.zeros(2, 4)).item(), 4)
-    1.3863
-    """
-    log_p = torch.log_softmax(logits.float(), dim=1)
-    return -(log_p.exp() * log_p).sum(dim=1).mean()
 
 
 class MmldLearner(Learner):
@@ -137,7 +128,7 @@ class MmldLearner(Learner):
         logits = self.classify(z)
         total = self.cross_entropy(logits, batch.labels)
         if settings.entropy:
-            total = total + settings.entropy * rise * mean_entropy(logits)
+            total = total + settings.entropy * rise * prediction_entropy(logits.float()).mean()
         if settings.adversary:
             # Seen at one length: else features run away from the discriminator by growing.
             seen = F.layer_norm(reverse_gradient(z, settings.adversary * rise).float(), z.shape[1:])

@@ -19,7 +19,7 @@ from homefold.projection.rules.objective import Decoder, MLPDecoder, mlp_decoder
 from homefold.runtime.tiles import apply_in_tiles
 from homefold.runtime.triton_ready import why_no_triton
 
-__all__ = ["FUSED", "fused", "fused_search"]
+__all__ = ["FUSED", "fused"]
 
 _TERM_ROWS = 4096
 # What a multiprocessor of a Hopper chip has, for where torch does not say.
@@ -84,15 +84,10 @@ def _target_terms(decoder: MLPDecoder, targets: torch.Tensor) -> tuple[torch.Ten
 
 def fused(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: SearchConfig) -> Search:
     """Search for all samples × all starts in one launch. See `SearchFunction`."""
-    decoder = mlp_decoder(decode)
-    assert decoder is not None
-    return fused_search(decoder, targets, starts, config)
-
-
-def fused_search(decoder: MLPDecoder, targets: torch.Tensor, starts: torch.Tensor, config: SearchConfig) -> Search:
-    """`fused` for a decoder that is known to fit."""
     from homefold.projection.engines.kernel import launch  # Triton is not there on every platform
 
+    decoder = mlp_decoder(decode)
+    assert decoder is not None
     n, s, k = starts.shape
     weights = _kernel_weights(decoder, config.resolved_precision)
     p, c = _target_terms(decoder, targets)

@@ -1,4 +1,4 @@
-"""Entropies of predictions, which test-time methods minimise or rank by."""
+"""Entropies of predictions, which methods minimise or rank by."""
 
 from __future__ import annotations
 
