@@ -178,7 +178,7 @@ def authors_scheme(device: torch.device, steps: int) -> float:
     """Milliseconds for one sample: one start, autograd, the whole history kept, as the released scripts do it."""
     manifold = manifold_on(device)
     config = SearchConfig(encoder_start=False, random_starts=1, step="normalised", rate=0.01, steps=steps, stop="elbow")
-    target, start = torch.randn(D, device=device), torch.randn(K, device=device)
+    target, start = torch.randn(1, D, device=device), torch.randn(1, K, device=device)
     began = time.perf_counter()
     with one_thread(device):
         loss_curve(manifold.decode, target, start, config)

@@ -87,7 +87,9 @@ class FirstClass(TestTimeMethod):
     @property
     def info(self) -> MethodInfo:
         name = f"first-class+{self.base.info.name}"
-        return MethodInfo(name, "First class", 2024, False, True, False, "made up", "Tires of answering.")
+        return MethodInfo(
+            name, "First class", 2024, "made up", "Tires of answering.", touches_target=True, stateless=False
+        )
 
     def wrap(self, trained: TrainedMethod, task: TrainingTask) -> TrainedMethod:
         return _Tiring(trained, self.patience)

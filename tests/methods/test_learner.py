@@ -33,7 +33,7 @@ from homefold.runtime.seeding import isolated_seed
 class Plain(LearnerMethod):
     """Deep All as a learner."""
 
-    about = MethodInfo("plain", "Plain", 2020, False, False, True, "made up", "Cross entropy.")
+    about = MethodInfo("plain", "Plain", 2020, "made up", "Cross entropy.")
     weight: float = tunable(1.0, 0.1, 10, log=True)
 
     def learner(self, net, task):
@@ -83,7 +83,7 @@ def test_few_shot_adaptation_goes_on_with_the_trained_learner(task_for, unseen):
 class Counting(LearnerMethod):
     """Keeps a buffer that every step and every epoch changes, and draws a random number in each step."""
 
-    about = MethodInfo("counting", "Counting", 2020, False, False, True, "made up", "Counts.")
+    about = MethodInfo("counting", "Counting", 2020, "made up", "Counts.")
 
     def learner(self, net, task):
         return _CountingLearner(net, task)
@@ -152,7 +152,7 @@ def test_a_group_learns_at_its_own_rate(task_for):
 class Doubled(LearnerMethod):
     """Predicts from features of its own."""
 
-    about = MethodInfo("doubled", "Doubled", 2020, False, False, True, "made up", "Doubles z.")
+    about = MethodInfo("doubled", "Doubled", 2020, "made up", "Doubles z.")
 
     def learner(self, net, task):
         return _DoubledLearner(net, task)
@@ -167,7 +167,7 @@ class _DoubledLearner(Learner):
 class Flattened(LearnerMethod):
     """Gives every image the same feature."""
 
-    about = MethodInfo("flattened", "Flattened", 2020, False, False, True, "made up", "All features are one.")
+    about = MethodInfo("flattened", "Flattened", 2020, "made up", "All features are one.")
 
     def learner(self, net, task):
         return _FlattenedLearner(net, task)

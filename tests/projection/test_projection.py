@@ -104,8 +104,8 @@ def test_algorithm_1_step_by_step(manifold, features):
     found = project(manifold, target, config, seed=0)
     torch.testing.assert_close(found.latents, latents[n_star])
     assert int(found.iterations) == n_star + 1
-    stored, _ = loss_curve(manifold.decode, target[0], starting_latents(config, manifold, target, 0)[0, 0], config)
-    torch.testing.assert_close(stored, torch.cat(losses))
+    stored, _ = loss_curve(manifold.decode, target, starting_latents(config, manifold, target, 0)[0], config)
+    torch.testing.assert_close(stored, torch.stack(losses))
 
 
 def test_projecting_brings_a_disturbed_feature_closer_to_what_it_was(manifold, features):

@@ -81,7 +81,7 @@ def draw_homecoming(
                         f"nearest source images {'before' if offset == 1 else 'after'}\n{names[label]}", fontsize=8
                     )
         axis = figure.add_subplot(grid[i, columns:])
-        _draw_curve(axis, model.manifold, z[i], search, model.seed, last=i == len(rows) - 1)
+        _draw_curve(axis, model.manifold, z[i, None], search, model.seed, last=i == len(rows) - 1)
     with write_atomically(path) as temporary:
         figure.savefig(temporary, format="png", dpi=130)
     plt.close(figure)
@@ -106,10 +106,9 @@ def _show(axis: Axes, image: np.ndarray, title: str, colour: str) -> None:
 def _draw_curve(
     axis: Axes, manifold: Manifold, z: torch.Tensor, search: SearchConfig, seed: int, *, last: bool
 ) -> None:
-    start = starting_latents(search, manifold, z[None], seed)[0, 0]
     with torch.no_grad():
-        losses, _ = loss_curve(manifold.decode, z, start, search)
-    elbow = int(elbow_index(losses[:, None], search.window))
+        losses, _ = loss_curve(manifold.decode, z, starting_latents(search, manifold, z, seed)[:, 0], search)
+    elbow = int(elbow_index(losses, search.window))
     axis.plot(losses.cpu(), color=_CURVE, linewidth=1.2)
     axis.axvline(elbow, color=_WRONG, linestyle="--", linewidth=1)
     axis.annotate(f"n* = {elbow}", (elbow, float(losses.max())), fontsize=7, xytext=(3, -6), textcoords="offset points")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 __all__ = ["MethodInfo"]
 
@@ -15,21 +15,22 @@ class MethodInfo:
         name: what people type.
         title: what tables show.
         year: of its publication.
+        reference: where it was published.
+        summary: what it does, in one sentence.
         needs_domain_labels: whether training needs to know each image's domain.
         touches_target: whether it learns from target images at test time.
         stateless: whether an answer depends on the model, the image and the seed alone.
-        reference: where it was published.
-        summary: what it does, in one sentence.
     """
 
     name: str
     title: str
     year: int
-    needs_domain_labels: bool
-    touches_target: bool
-    stateless: bool
     reference: str
     summary: str
+    _: KW_ONLY
+    needs_domain_labels: bool = False
+    touches_target: bool = False
+    stateless: bool = True
 
     def wrapping(self, base: MethodInfo) -> MethodInfo:
         """What a test-time method is on top of another: it needs, touches and remembers what either of them does."""

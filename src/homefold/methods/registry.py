@@ -75,7 +75,7 @@ def method_named(name: str, *words: Any, wraps: str = "", **flags: Any) -> Calla
         wraps: the method that a test-time method stands on when none is named.
         **flags: those of `MethodInfo` that are not as usual.
     """
-    info = _info(name, *words, **flags)
+    info = MethodInfo(name, *words, **flags)
 
     def keep(by: C) -> C:
         if isinstance(by, type):
@@ -87,20 +87,6 @@ def method_named(name: str, *words: Any, wraps: str = "", **flags: Any) -> Calla
         return by
 
     return keep
-
-
-def _info(
-    name: str,
-    title: str,
-    year: int,
-    reference: str,
-    summary: str,
-    *,
-    needs_domain_labels: bool = False,
-    touches_target: bool = False,
-    stateless: bool = True,
-) -> MethodInfo:
-    return MethodInfo(name, title, year, needs_domain_labels, touches_target, stateless, reference, summary)
 
 
 def _record(info: MethodInfo, wraps: str, place: str, make: Any = None) -> MethodRecord:
@@ -217,7 +203,7 @@ def _read_records() -> Iterator[MethodRecord]:
                     words = [ast.literal_eval(constants.get(ast.unparse(word), word)) for word in call.args]
                     flags = {str(item.arg): ast.literal_eval(item.value) for item in call.keywords}
                     wraps = flags.pop("wraps", "")
-                    yield _record(_info(*words, **flags), wraps, f"{__package__}.{folder}.{file.stem}")
+                    yield _record(MethodInfo(*words, **flags), wraps, f"{__package__}.{folder}.{file.stem}")
 
 
 for _found in _read_records():

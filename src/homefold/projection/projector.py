@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
@@ -51,8 +52,15 @@ class Projection:
 
     def cpu(self) -> Projection:
         """The same, with every tensor on the CPU."""
-        moved: dict[str, Any] = {name: getattr(self, name).cpu() for name in _TENSORS}
-        return replace(self, **moved)
+        return self._with_each(lambda x: x.cpu())
+
+    def first(self, n: int) -> Projection:
+        """What was found for the first n samples."""
+        return self._with_each(lambda x: x[:n])
+
+    def _with_each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Projection:
+        changed: dict[str, Any] = {name: change(getattr(self, name)) for name in _TENSORS}
+        return replace(self, **changed)
 
     @staticmethod
     def concatenate(parts: list[Projection]) -> Projection:
@@ -137,7 +145,7 @@ def _project_rows(manifold: Manifold, z: torch.Tensor, size: int, config: Search
     """The projection of a tile that may not be full."""
 
     def project_rows(manifold: Manifold, z: torch.Tensor) -> Projection:
-        return _first(_project_tile(manifold, fill_tile(z, size), len(z), config, seed), len(z))
+        return _project_tile(manifold, fill_tile(z, size), len(z), config, seed).first(len(z))
 
     recorder = _recorder(z.device)
     engine = chosen_engine(config, manifold)
@@ -156,11 +164,6 @@ def _project_rows(manifold: Manifold, z: torch.Tensor, size: int, config: Search
 @lru_cache
 def _recorder(device: torch.device) -> Recorder | None:
     return recorder_for(device)
-
-
-def _first(part: Projection, n: int) -> Projection:
-    kept: dict[str, Any] = {name: getattr(part, name)[:n] for name in _TENSORS}
-    return replace(part, **kept)
 
 
 def _project_tile(manifold: Manifold, z: torch.Tensor, filled: int, config: SearchConfig, seed: int) -> Projection:

@@ -95,7 +95,7 @@ class Toy(TrainedMethod):
 class ToyMethod(Method):
     """Stands for the method that a toy came from."""
 
-    info = MethodInfo("toy", "Toy", 2020, False, False, True, "made up", "A toy.")
+    info = MethodInfo("toy", "Toy", 2020, "made up", "A toy.")
 
     def planned_stages(self, key: TaskKey) -> tuple:
         return ()

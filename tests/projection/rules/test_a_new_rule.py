@@ -15,10 +15,10 @@ from homefold.manifold.base import mlp
 from homefold.projection import project
 from homefold.projection.engines import ENGINES
 from homefold.projection.engines.tensor_search import TensorSearch
-from homefold.projection.rules.stopping import STOPPING_RULES, stopping_rule
+from homefold.projection.rules.stopping import STOPPING_RULES, StoppingRule, stopping_rule
 
 
-class Third:
+class Third(StoppingRule):
     """Stop after the third step."""
 
     @classmethod

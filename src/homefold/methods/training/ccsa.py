@@ -46,12 +46,8 @@ class CCSA(LearnerMethod):
         return _CCSALearner(net, task, self)
 
 
-class _CCSALearner(Learner):
+class _CCSALearner(Learner[CCSA]):
     recordable = True
-
-    def __init__(self, net: FeatureNet, task: LearningTask, settings: CCSA) -> None:
-        super().__init__(net, task)
-        self.settings = settings
 
     def loss(self, batch: Batch) -> torch.Tensor:
         weight = self.settings.weight

@@ -56,12 +56,11 @@ class CrossGrad(LearnerMethod):
         return _CrossGradLearner(net, task, self)
 
 
-class _CrossGradLearner(Learner):
+class _CrossGradLearner(Learner[CrossGrad]):
     recordable = True
 
     def __init__(self, net: FeatureNet, task: LearningTask, settings: CrossGrad) -> None:
-        super().__init__(net, task)
-        self.settings = settings
+        super().__init__(net, task, settings)
         self.domain_net = copy.deepcopy(net)
         self.domain_classifier = nn.Linear(net.feature_dim, task.num_domains)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -98,19 +99,13 @@ def own_domain(outputs: torch.Tensor, domains: torch.Tensor) -> torch.Tensor:
     return outputs[domains, torch.arange(len(domains), device=domains.device)]
 
 
-class DSamLearner(Learner):
-    """The loss of `DSam` and its answer; the features are those of all modules side by side.
-
-    Args:
-        net: its backbone is shared; its head is not used.
-        task: the size of things.
-        settings: the method's.
-    """
+class DSamLearner(Learner[DSam]):
+    """The loss of `DSam` and its answer; the features are those of all modules side by side."""
 
     recordable = True
 
     def __init__(self, net: FeatureNet, task: LearningTask, settings: DSam) -> None:
-        super().__init__(net, task)
+        super().__init__(net, task, settings)
         self.size = 0
         self.aggregation, self.layers = nn.ModuleList(), nn.ModuleList()
         if settings.width:
@@ -157,10 +152,5 @@ class DSamLearner(Learner):
 
 def stage_shapes(net: FeatureNet, image_size: tuple[int, int]) -> list[torch.Size]:
     """`(c, h, w)` of each of `stage_maps`, found by asking the network."""
-    was_training = net.training
-    net.eval()
-    try:
-        with torch.no_grad():
-            return [stage.shape[1:] for stage in stage_maps(net, net.mean.expand(1, 3, *image_size))]
-    finally:
-        net.train(was_training)
+    with torch.no_grad():
+        return [stage.shape[1:] for stage in stage_maps(copy.deepcopy(net).eval(), net.mean.expand(1, 3, *image_size))]

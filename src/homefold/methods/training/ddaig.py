@@ -95,20 +95,13 @@ class TransformationNet(nn.Module):
         return mixed
 
 
-class DdaigLearner(Learner):
-    """The losses of `Ddaig`, all in one backward pass.
-
-    Args:
-        net: f.
-        task: the size of things.
-        settings: the method's.
-    """
+class DdaigLearner(Learner[Ddaig]):
+    """The losses of `Ddaig`, all in one backward pass."""
 
     recordable = True
 
     def __init__(self, net: FeatureNet, task: LearningTask, settings: Ddaig) -> None:
-        super().__init__(net, task)
-        self.settings = settings
+        super().__init__(net, task, settings)
         self.transformation = TransformationNet(settings.width, settings.blocks)
         self.domain_net = nn.Sequential(copy.deepcopy(net), nn.Linear(net.feature_dim, task.num_domains))
 

@@ -12,16 +12,15 @@ import torch
 from torch import nn
 
 from homefold.config import HomefoldConfig
-from homefold.config.search import SearchConfig, search_preset
-from homefold.manifold import Manifold, ManifoldConfig, paper_manifold_config
+from homefold.config.search import search_preset
+from homefold.manifold import ManifoldConfig, paper_manifold_config
 from homefold.methods.base import Answers, ClassifierNetwork, Method, MethodInfo, TrainedMethod
 from homefold.methods.registry import method_named
 from homefold.methods.training.deep_all import deep_all_config
 from homefold.methods.training.offset_stop import project_with_offset
 from homefold.projection import Projection, elbow_index
-from homefold.projection.rules.objective import loss_and_gradient
+from homefold.projection.engines.reference import loss_curve
 from homefold.projection.rules.starts import starting_latents
-from homefold.projection.rules.steps import step_rule, walk
 from homefold.runtime.device import one_thread
 from homefold.stages.feature_model import FeatureModel, to_sphere
 from homefold.stages.features import FeatureStage, require_stage_1
@@ -175,7 +174,9 @@ class TrainedHome(TrainedMethod):
         search = replace(search, steps=max(search.window + 2, min(search.steps, _CURVE_STEPS)))
         samples = np.unique(np.linspace(0, len(prepared) - 1, _CURVES).astype(np.int64))
         z = prepared[torch.from_numpy(samples).to(prepared.device)]
-        curve = _losses(manifold, z, search, self.model.seed)
+        with torch.no_grad(), one_thread(z.device):
+            starts = starting_latents(search, manifold, z, self.model.seed)[:, 0]
+            curve, _ = loss_curve(manifold.decode, z, starts, search)
         elbow = elbow_index(curve, search.window)
         return {"loss": curve.T.cpu().numpy(), "samples": samples, "elbow": elbow.cpu().numpy()}
 
@@ -194,14 +195,6 @@ class TrainedHome(TrainedMethod):
         reports = self.trained.reports
         manifold = {"manifold": reports["manifold"]} if "manifold" in reports else {}
         return {"features": _brief(reports["features"]), "classifier": reports["classifier"], **manifold}
-
-
-def _losses(manifold: Manifold, z: torch.Tensor, search: SearchConfig, seed: int) -> torch.Tensor:
-    """The loss before each step of the search from its first start, `(steps, n)`."""
-    with torch.no_grad(), one_thread(z.device):
-        u = starting_latents(search, manifold, z, seed)[:, 0]
-        steps = walk(step_rule(search), lambda u: loss_and_gradient(manifold.decode, u, z), u, search.steps)
-        return torch.stack([loss for loss, _ in steps])
 
 
 class _ToSphere(nn.Module):

@@ -49,16 +49,15 @@ class Jigen(LearnerMethod):
         return _JigenLearner(net, task, self)
 
 
-class _JigenLearner(Learner):
+class _JigenLearner(Learner[Jigen]):
     recordable = True
 
     orders: torch.Tensor
 
     def __init__(self, net: FeatureNet, task: LearningTask, settings: Jigen) -> None:
-        super().__init__(net, task)
+        super().__init__(net, task, settings)
         if min(task.image_size) < _GRID:
             raise ConfigError(f"a {_GRID} × {_GRID} puzzle needs larger images than {task.image_size} px.")
-        self.settings = settings
         self.puzzle = nn.Linear(net.feature_dim, settings.permutations + 1)
         orders = torch.from_numpy(distant_permutations(settings.permutations + 1))
         self.register_buffer("orders", orders, persistent=False)

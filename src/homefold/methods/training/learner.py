@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from typing import Any, Generic
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+from typing_extensions import TypeVar
 
 from homefold.features.loop import Batch, ParameterGroup, TrainingImages
 from homefold.features.network import FeatureNet
@@ -15,6 +17,8 @@ from homefold.methods.training.gradient_scale import scale_gradient
 from homefold.runtime.seeding import isolated_seed
 
 __all__ = ["Batch", "Learner", "LearningTask", "ParameterGroup", "TrainingImages", "reverse_gradient"]
+
+S = TypeVar("S", default=Any)
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class LearningTask:
     seed: int
 
 
-class Learner(nn.Module):
+class Learner(nn.Module, Generic[S]):
     """z = f(x), logits = W z + b, and CE(logits, y) as the loss: Deep All. A method changes what it needs to.
 
     The training loop calls `loss` under autocast with the learner in training mode, takes one backward pass and one
@@ -46,15 +50,17 @@ class Learner(nn.Module):
     Args:
         net: f, with its pretrained weights if there are any.
         task: the size of things.
+        settings: the method's, where it has some.
     """
 
     recordable = False
     """Whether `loss` does the same at every step: no choice made in Python, no look at `Batch.step`. Such a step is
     recorded once as a CUDA graph and replayed, which is faster."""
 
-    def __init__(self, net: FeatureNet, task: LearningTask) -> None:
+    def __init__(self, net: FeatureNet, task: LearningTask, settings: S | None = None) -> None:
         super().__init__()
         self.net, self.task = net, task
+        self.settings: S = settings  # type: ignore[assignment]  # None only where the method has none
         # The same stream as Deep All's layer: with equal losses both are the same training.
         with isolated_seed(task.seed, "objective"):
             self.classifier = nn.Linear(net.feature_dim, task.num_classes)

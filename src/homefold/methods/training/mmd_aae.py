@@ -133,20 +133,14 @@ def prior_game(discriminator: nn.Module, codes: torch.Tensor, prior: torch.Tenso
     return total
 
 
-class MmdAaeLearner(Learner):
-    """The loss of `MmdAae`.
-
-    Args:
-        net: f.
-        task: the size of things.
-        settings: the method's.
-    """
+class MmdAaeLearner(Learner[MmdAae]):
+    """The loss of `MmdAae`."""
 
     recordable = True
 
     def __init__(self, net: FeatureNet, task: LearningTask, settings: MmdAae) -> None:
-        super().__init__(net, task)
-        self.settings, size = settings, settings.code_dim
+        super().__init__(net, task, settings)
+        size = settings.code_dim
         self.encoder: nn.Module = nn.Identity()
         self.decoder: nn.Module | None = None
         if size:

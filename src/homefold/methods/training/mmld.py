@@ -77,20 +77,13 @@ class Mmld(LearnerMethod):
         return MmldLearner(net, task, self)
 
 
-class MmldLearner(Learner):
-    """The losses of `Mmld`, and the clustering before an epoch.
-
-    Args:
-        net: f; the maps of its lower stages tell the style.
-        task: the size of things.
-        settings: the method's.
-    """
+class MmldLearner(Learner[Mmld]):
+    """The losses of `Mmld`, and the clustering before an epoch."""
 
     pseudo_domains: torch.Tensor
 
     def __init__(self, net: FeatureNet, task: LearningTask, settings: Mmld) -> None:
-        super().__init__(net, task)
-        self.settings = settings
+        super().__init__(net, task, settings)
         self.clusters = settings.clusters or max(2, task.num_domains)
         self.discriminator = nn.Sequential(
             nn.Linear(net.feature_dim, settings.hidden), nn.ReLU(), nn.Linear(settings.hidden, self.clusters)

@@ -56,28 +56,21 @@ class Rotation(LearnerMethod):
     """λ."""
 
     def learner(self, net: FeatureNet, task: LearningTask) -> Learner:
-        return RotationLearner(net, task, self.weight)
+        return RotationLearner(net, task, self)
 
 
-class RotationLearner(Learner):
-    """Deep All with a head that tells quarter turns.
-
-    Args:
-        net: f.
-        task: the size of things.
-        weight: λ.
-    """
+class RotationLearner(Learner[Rotation]):
+    """Deep All with a head that tells quarter turns."""
 
     recordable = True
 
-    def __init__(self, net: FeatureNet, task: LearningTask, weight: float) -> None:
-        super().__init__(net, task)
-        self.weight = weight
+    def __init__(self, net: FeatureNet, task: LearningTask, settings: Rotation) -> None:
+        super().__init__(net, task, settings)
         self.rotation_head = nn.Linear(net.feature_dim, QUARTER_TURNS)
 
     def loss(self, batch: Batch) -> torch.Tensor:
-        loss = super().loss(batch)
-        if not self.weight:
+        loss, weight = super().loss(batch), self.settings.weight
+        if not weight:
             return loss
         turns = torch.randint(QUARTER_TURNS, (len(batch),), device=batch.images.device)
-        return loss + self.weight * rotation_loss(self.net(turned(batch.images, turns)), self.rotation_head, turns)
+        return loss + weight * rotation_loss(self.net(turned(batch.images, turns)), self.rotation_head, turns)

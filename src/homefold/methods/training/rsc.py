@@ -43,11 +43,7 @@ class RSC(LearnerMethod):
         return _RSCLearner(net, task, self)
 
 
-class _RSCLearner(Learner):
-    def __init__(self, net: FeatureNet, task: LearningTask, settings: RSC) -> None:
-        super().__init__(net, task)
-        self.settings = settings
-
+class _RSCLearner(Learner[RSC]):
     def loss(self, batch: Batch) -> torch.Tensor:
         settings = self.settings
         if not settings.batch_share:

@@ -14,53 +14,46 @@ __all__ = ["REFERENCE", "loss_curve", "reference"]
 
 
 def loss_curve(
-    decode: Decoder, target: torch.Tensor, start: torch.Tensor, config: SearchConfig
+    decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: SearchConfig
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The whole search for one sample from one start, as Algorithm 1 stores it.
+    """The whole search, one start a sample, as Algorithm 1 stores it.
 
     Args:
         decode: G.
-        target: `(d,)`.
-        start: `(k,)`.
+        targets: `(n, d)`.
+        starts: `(n, k)`.
         config: step rule and number of steps.
 
     Returns:
-        L `(m,)`: the loss before each step; U `(m, k)`: the latent after it.
+        L `(m, n)`: the loss before each step; U `(m, n, k)`: the latents after it.
     """
-    steps = list(
-        walk(step_rule(config), lambda u: loss_and_gradient(decode, u, target[None]), start[None], config.steps)
-    )
+    steps = list(walk(step_rule(config), lambda u: loss_and_gradient(decode, u, targets), starts, config.steps))
     if not steps:
-        return target.new_empty(0), start.new_empty(0, len(start))
+        return targets.new_empty(0, len(starts)), starts.new_empty(0, *starts.shape)
     losses, latents = zip(*steps, strict=True)
-    return torch.cat(losses), torch.cat(latents)
+    return torch.stack(losses), torch.stack(latents)
 
 
 def reference(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: SearchConfig) -> Search:
     """The search, whose whole curve is there before the stopping rule sees it. See `SearchFunction`."""
     n, s, _ = starts.shape
-    chosen = starts.clone()
+    rule = stopping_rule(config)
+    chosen = torch.empty_like(starts)
     steps = torch.zeros(n, s, dtype=torch.long, device=starts.device)
     before, after = torch.zeros_like(starts[..., 0]), torch.zeros_like(starts[..., 0])
     for i in range(n):
         for j in range(s):
-            losses, latents = loss_curve(decode, targets[i], starts[i, j], config)
-            taken = _steps_to_answer(losses, latents, starts[i, j], config)
+            target, start = targets[i, None], starts[i, j, None]
+            losses, latents = loss_curve(decode, target, start, config)
+            memory = rule.memory(start)
+            for step, (loss, latent) in enumerate(zip(losses, latents, strict=True)):
+                memory = rule.watch(step, loss, latent, memory)
+            _, taken = rule.result(latents[-1] if len(latents) else start, len(losses), memory)
             steps[i, j] = taken
-            chosen[i, j] = latents[taken - 1] if taken else starts[i, j]
-            before[i, j] = cosine_distance(decode(starts[i, j, None]), targets[i, None])[0]
-            after[i, j] = cosine_distance(decode(chosen[i, j, None]), targets[i, None])[0]
+            chosen[i, j] = latents[taken - 1] if taken else start
+            before[i, j] = cosine_distance(decode(start), target)
+            after[i, j] = cosine_distance(decode(chosen[i, j, None]), target)
     return Search(chosen, steps, before, after)
-
-
-def _steps_to_answer(losses: torch.Tensor, latents: torch.Tensor, start: torch.Tensor, config: SearchConfig) -> int:
-    """How many steps of a stored search lead to u*."""
-    rule = stopping_rule(config)
-    memory = rule.memory(start[None])
-    for step, (loss, after) in enumerate(zip(losses[:, None].unbind(), latents[:, None].unbind(), strict=True)):
-        memory = rule.watch(step, loss, after, memory)
-    last = latents[-1:] if len(latents) else start[None]
-    return int(rule.result(last, len(losses), memory)[1])
 
 
 REFERENCE = Engine("reference", reference, row_by_row=True)

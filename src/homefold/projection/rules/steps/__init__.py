@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -17,22 +18,26 @@ Memory = tuple[torch.Tensor, ...]
 """What a rule remembers between steps: tensors whose shapes stay."""
 
 
-class StepRule(Protocol):
+class StepRule(ABC):
     """Moves latents `(n, k)`. It holds settings only: what it remembers is handed in and out, and never written to.
 
     So it runs step by step in Python, and in a CUDA graph whose tensors stay where they are.
     """
 
     @classmethod
+    @abstractmethod
     def of(cls, config: SearchConfig) -> StepRule:
         """The rule with these settings."""
 
     def memory(self, u: torch.Tensor) -> Memory:
-        """What it remembers before the first step from `u: (n, k)`."""
+        """What it remembers before the first step from `u: (n, k)`; nothing unless a rule says so."""
+        return ()
 
     def numbers(self, step: int) -> tuple[float, ...]:
-        """What depends on nothing but the step's number, from 0."""
+        """What depends on nothing but the step's number, from 0; nothing unless a rule says so."""
+        return ()
 
+    @abstractmethod
     def move(
         self, u: torch.Tensor, gradient: torch.Tensor, memory: Memory, numbers: Sequence[Any]
     ) -> tuple[torch.Tensor, Memory]:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from homefold.config.search import SearchConfig
-from homefold.projection.rules.steps import STEP_RULES, Memory
+from homefold.projection.rules.steps import STEP_RULES, Memory, StepRule
 
 __all__ = ["Adam"]
 
@@ -17,7 +17,7 @@ _SMALLEST_SCALE = 1e-8
 
 
 @STEP_RULES.named("adam")
-class Adam:
+class Adam(StepRule):
     """Adam, without weight decay.
 
     Args:

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 
 from homefold.config.search import SearchConfig
-from homefold.projection.rules.steps import STEP_RULES, Memory
+from homefold.projection.rules.steps import STEP_RULES, Memory, StepRule
 
 __all__ = ["Gradient"]
 
 
 @STEP_RULES.named("gradient")
-class Gradient:
+class Gradient(StepRule):
     """Plain gradient descent, as Algorithm 1 prints it: u ← u − β ∇L_S.
 
     Args:
@@ -27,12 +27,6 @@ class Gradient:
     @classmethod
     def of(cls, config: SearchConfig) -> Gradient:
         return cls(config.rate)
-
-    def memory(self, u: torch.Tensor) -> Memory:
-        return ()
-
-    def numbers(self, step: int) -> tuple[float, ...]:
-        return ()
 
     def move(
         self, u: torch.Tensor, gradient: torch.Tensor, memory: Memory, numbers: Sequence[Any]

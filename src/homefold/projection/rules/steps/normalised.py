@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from homefold.config.search import SearchConfig
-from homefold.projection.rules.steps import STEP_RULES, Memory
+from homefold.projection.rules.steps import STEP_RULES, Memory, StepRule
 
 __all__ = ["Normalised"]
 
@@ -16,7 +16,7 @@ _SMALLEST = 1e-12
 
 
 @STEP_RULES.named("normalised")
-class Normalised:
+class Normalised(StepRule):
     """Steps of a constant length relative to u, with Nesterov momentum, as the authors ran it.
 
     g = ‖u‖ ∇L_S / ‖∇L_S‖;  v ← μ v + g;  u ← u − β (g + μ v). The loss curve of such steps falls steadily and then
@@ -36,9 +36,6 @@ class Normalised:
 
     def memory(self, u: torch.Tensor) -> Memory:
         return (torch.zeros_like(u),)
-
-    def numbers(self, step: int) -> tuple[float, ...]:
-        return ()
 
     def move(
         self, u: torch.Tensor, gradient: torch.Tensor, memory: Memory, numbers: Sequence[Any]

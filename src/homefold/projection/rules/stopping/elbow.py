@@ -8,7 +8,7 @@ import torch
 
 from homefold.config.search import SearchConfig
 from homefold.projection.rules.steps import Memory
-from homefold.projection.rules.stopping import STOPPING_RULES
+from homefold.projection.rules.stopping import STOPPING_RULES, StoppingRule
 
 __all__ = ["Elbow", "elbow_index"]
 
@@ -51,7 +51,7 @@ def elbow_index(losses: torch.Tensor, window: int = 5) -> torch.Tensor:
 
 
 @STOPPING_RULES.named("elbow")
-class Elbow:
+class Elbow(StoppingRule):
     """Stop where the smoothed loss curve bends most; found while running.
 
     Algorithm 1 pairs the loss measured before step i with the latent after it, so u* is n* + 1 steps from the start.

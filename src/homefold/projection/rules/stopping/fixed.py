@@ -6,24 +6,18 @@ import torch
 
 from homefold.config.search import SearchConfig
 from homefold.projection.rules.steps import Memory
-from homefold.projection.rules.stopping import STOPPING_RULES
+from homefold.projection.rules.stopping import STOPPING_RULES, StoppingRule
 
 __all__ = ["Fixed"]
 
 
 @STOPPING_RULES.named("fixed")
-class Fixed:
+class Fixed(StoppingRule):
     """Take the latent after the last step."""
 
     @classmethod
     def of(cls, config: SearchConfig) -> Fixed:
         return cls()
-
-    def memory(self, u: torch.Tensor) -> Memory:
-        return ()
-
-    def watch(self, step: int | torch.Tensor, loss: torch.Tensor, after: torch.Tensor, memory: Memory) -> Memory:
-        return ()
 
     def result(self, last: torch.Tensor, steps: int, memory: Memory) -> tuple[torch.Tensor, torch.Tensor]:
         return last, torch.full((len(last),), steps, dtype=torch.long, device=last.device)
