@@ -34,6 +34,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "real_data" in getattr(item, "fixturenames", ()):
             item.add_marker("real_data")
+        if "made" in getattr(item, "fixturenames", ()):
+            item.add_marker("slow")  # the report of every figure
         if not any(item.get_closest_marker(mark) for mark in NOT_FAST):
             item.add_marker("fast")
 

@@ -97,6 +97,7 @@ def test_a_backbone_of_a_plugin_has_its_own_rate_and_blocks():
     assert early_blocks(BACKBONES["tiny"].build(), (32, 32)) == ("low", "high")
 
 
+@pytest.mark.slow
 def test_the_command_fits_shows_and_answers_with_plugins_named_again(tmp_path, capsys):
     plugins = ("--plugin", str(PCA), str(TINY))
     quick = ("--features.epochs", "1", "--features.feature-dim", "16", "--manifold.latent-dim", "4")
@@ -117,6 +118,7 @@ def test_the_command_fits_shows_and_answers_with_plugins_named_again(tmp_path, c
         capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_a_dataset_of_a_plugin_is_listed_and_learned_from(tmp_path, capsys):
     assert main(["data", "list", "--json", "--plugin", str(STRIPES)]) == 0
     assert "stripes" in [entry["name"] for entry in json.loads(capsys.readouterr().out)["datasets"]]

@@ -48,6 +48,7 @@ def photos(tmp_path, monkeypatch, few_digits):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_commands_for_ones_own_images_run(photos, capsys):
     own = [words for words in commands() if words[0] == "homefold"]
     assert [words[1] for words in own] == ["fit", "evaluate", "predict"]
