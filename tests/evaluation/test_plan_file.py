@@ -65,3 +65,12 @@ def test_changed_settings_stand_in_the_plan_and_in_the_record(tiny, tiny_digits)
     (record,) = run_bench(options, dataset=tiny_digits)
     assert record.changes == " ".join([*options.settings, "images_per_class=10"])
     assert read_plan(options.out)[0]["changes"] == record.changes
+
+
+def test_fewer_source_images_leave_the_target_whole(tiny, tiny_digits):
+    (record,) = run_bench(tiny(methods=("without-projection",), source_images_per_class=4), dataset=tiny_digits)
+    classes, sources = len(tiny_digits.class_names), len(tiny_digits.domain_names) - 1
+    assert record.facts["source_images"] == 4 * classes * sources
+    assert record.facts["source_images_per_class"] == 4
+    assert record.images == len(tiny_digits.only(record.target))
+    assert record.changes.endswith("source_images_per_class=4")

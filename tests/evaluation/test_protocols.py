@@ -16,6 +16,7 @@ from homefold.evaluation.protocols import (
     LeaveTwoDomainsOut,
     Scarce,
     SingleSource,
+    few_of_each_class,
     source_dataset,
     stratified_subset,
 )
@@ -177,3 +178,14 @@ def test_every_protocol_says_in_one_sentence_what_it_does(protocol):
     assert protocol.description.endswith(".")
     assert protocol.description.count(". ") == 0
     assert protocol.name == protocol.name.lower()
+
+
+def test_a_few_of_each_class_of_the_sources():
+    dataset = make(np.repeat([0, 1], 12), np.tile([0, 1], 12), ("a", "b"))
+    indices = np.arange(24)
+    two, three = (few_of_each_class(dataset, indices, count, seed=1) for count in (2, 3))
+    cells = list(zip(dataset.domains[two].tolist(), dataset.labels[two].tolist(), strict=True))
+    assert sorted(cells) == sorted([(d, c) for d in (0, 1) for c in (0, 1)] * 2)
+    assert set(two.tolist()) < set(three.tolist())
+    assert few_of_each_class(dataset, indices, 99, seed=1).tolist() == indices.tolist()
+    assert few_of_each_class(dataset, indices, 2, seed=2).tolist() != two.tolist()

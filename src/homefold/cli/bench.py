@@ -93,6 +93,8 @@ class BenchCommand:
     """Settings to change, such as features.epochs=60."""
     images_per_class: Annotated[int, tyro.conf.arg(help_behavior_hint="(default: 0, all)")] = 0
     """Use only the first so many images of each domain and class, for trying things out."""
+    source_images_per_class: Annotated[int, tyro.conf.arg(help_behavior_hint="(default: 0, all)")] = 0
+    """Train on only so many images of each source domain and class, drawn with the seed; targets stay whole."""
     plugin: PluginFlag = ()
     plan: Switch = False
     """Only show what there would be to do."""
@@ -123,6 +125,7 @@ class BenchCommand:
             candidates=flatten(self.candidates),
             settings=flatten(self.set),
             images_per_class=self.images_per_class,
+            source_images_per_class=self.source_images_per_class,
             plugins=tuple(map(Path, flatten(self.plugin))),
             command=command,
         )

@@ -209,8 +209,9 @@ def _common_facts(planner: Planner, run: Run) -> dict[str, Any]:
         "method": run.method.settings(),
         "source_images": len(run.split.source),
     }
-    if planner.options.images_per_class:
-        facts["images_per_class"] = planner.options.images_per_class
+    for name in ("images_per_class", "source_images_per_class"):
+        if count := getattr(planner.options, name):
+            facts[name] = count
     return facts | run.facts_of_own_code
 
 

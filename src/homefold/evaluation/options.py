@@ -35,6 +35,8 @@ class BenchOptions:
         candidates: settings for the rules that choose among several, `name=value …` each.
         settings: changes to the configuration, `name=value` each.
         images_per_class: use only so many images of each domain and class; 0 for all.
+        source_images_per_class: train on only so many images of each source domain and class, drawn with the seed; the
+            targets stay whole. 0 for all.
         plugins: Python files to import first, which register methods.
         command: the command line that asks for it, as it was typed; empty from Python. Stands in every record.
     """
@@ -56,6 +58,7 @@ class BenchOptions:
     candidates: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     images_per_class: int = 0
+    source_images_per_class: int = 0
     plugins: tuple[Path, ...] = ()
     command: str = ""
 
@@ -65,7 +68,7 @@ class BenchOptions:
         for name in ("seeds", "jobs"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
-        for name in ("first_seed", "images_per_class"):
+        for name in ("first_seed", "images_per_class", "source_images_per_class"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
         for name, most in (("seeds", _MOST_SEEDS), ("first_seed", _LAST_SEED)):
@@ -82,5 +85,6 @@ class BenchOptions:
         words = [f"features.weights={self.weights}"] if self.weights else []
         words += self.settings
         words += [f"candidates={'; '.join(self.candidates)}"] if self.candidates else []
-        words += [f"images_per_class={self.images_per_class}"] if self.images_per_class else []
+        for name in ("images_per_class", "source_images_per_class"):
+            words += [f"{name}={getattr(self, name)}"] if getattr(self, name) else []
         return " ".join(words)

@@ -17,7 +17,7 @@ from homefold.data.registry import list_datasets, load_dataset
 from homefold.errors import ConfigError, DataError
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.presets import bench_config
-from homefold.evaluation.protocols import EvaluationProtocol, LeaveOneDomainOut, Split, Target
+from homefold.evaluation.protocols import EvaluationProtocol, LeaveOneDomainOut, Split, Target, few_of_each_class
 from homefold.evaluation.records import RunRecord, read_records
 from homefold.evaluation.selection import Candidate, candidates_for, select_epoch
 from homefold.evaluation.suites import Suite, Variation, find_suite
@@ -294,6 +294,8 @@ class Planner:
         splits = self._protocol(dataset).splits(dataset, seed)
         if self.options.sources:
             splits = [split for split in splits if set(split.facts["sources"]) == set(self.options.sources)]
+        if count := self.options.source_images_per_class:
+            splits = [replace(split, source=few_of_each_class(dataset, split.source, count, seed)) for split in splits]
         return splits
 
     def _protocol(self, dataset: DomainDataset) -> EvaluationProtocol:

@@ -28,6 +28,7 @@ __all__ = [
     "SingleSource",
     "Split",
     "Target",
+    "few_of_each_class",
     "source_dataset",
     "stratified_subset",
 ]
@@ -105,6 +106,17 @@ def stratified_subset(dataset: DomainDataset, indices: np.ndarray, fraction: flo
         count = max(1, int(len(members) * fraction + 0.5))
         chosen.append(random.permutation(np.asarray(members))[:count])
     return np.sort(np.concatenate(chosen)) if chosen else np.empty(0, dtype=np.int64)
+
+
+def few_of_each_class(dataset: DomainDataset, indices: np.ndarray, count: int, seed: int) -> np.ndarray:
+    """`count` of `indices` of each domain and class, sorted, or all where there are no more; fewer lie within more."""
+    chosen: list[np.ndarray] = []
+    for domain in np.unique(dataset.domains[indices]):
+        for label in np.unique(dataset.labels[indices]):
+            members = indices[(dataset.domains[indices] == domain) & (dataset.labels[indices] == label)]
+            random = np.random.default_rng(derive_seed(seed, "few", int(domain), int(label)))
+            chosen.append(random.permutation(members)[:count])
+    return np.sort(np.concatenate(chosen)) if chosen else indices
 
 
 def _of_domains(dataset: DomainDataset, names: Sequence[str]) -> np.ndarray:

@@ -33,6 +33,7 @@ __all__ = [
     "fine_tuning_config",
     "require_stage_1",
     "train_feature_stage",
+    "weights_identity",
 ]
 
 _FINE_TUNING_EPOCHS = 20
@@ -50,7 +51,7 @@ def _file_digest(path: Path, size: int, modified_ns: int) -> str:
     return hasher.hexdigest()[:24]
 
 
-def _weights_identity(config: FeatureConfig) -> str:
+def weights_identity(config: FeatureConfig) -> str:
     """What the network starts from: the content of a file rather than its name."""
     known = config.backbone in BACKBONES
     own = known and not BACKBONES[config.backbone].pretrained and config.weights == "auto"
@@ -81,7 +82,7 @@ def decisive_settings(config: FeatureConfig) -> dict[str, Any]:
     plain = FeatureConfig()
     if not config.mix_style_probability:
         config = replace(config, mix_style_alpha=plain.mix_style_alpha, mix_style_layers=plain.mix_style_layers)
-    values = asdict(replace(config, weights=_weights_identity(config)))
+    values = asdict(replace(config, weights=weights_identity(config)))
     return {name: value for name, value in values.items() if name not in _NOT_DECISIVE + _AFTER_TRAINING}
 
 
