@@ -112,6 +112,37 @@ def small_40() -> str:
     return _small("pacs-pairs-small-40")
 
 
+def small_pairs() -> str:
+    """Recipes for 5, 20 and 100 images a class and domain, held-out source domains."""
+    runs, rows = records("pacs-pairs-small"), []
+    for size in (5, 20, 100):
+        found = accuracies(run for run in runs if run.facts["source_images_per_class"] == size)
+        for method, values in sorted(found.items(), key=lambda item: (len(item[1]) < 12, -mean(item[1].values()))):
+            kind, settings = _recipe(method)
+            if kind != "vae":
+                continue
+            row = [str(size), settings.get("epochs", "30"), settings.get("learning_rate", "0.1")]
+            plain = found.get(method.replace("vae", "without-projection"), {})
+            alone = f"{mean(plain.values()):.1f}" if len(plain) == 12 else ""
+            complete = f"{mean(values.values()):.1f}" if len(values) == 12 else f"{len(values)} of 12 ran"
+            rows.append([*row, settings.get("keep_pretrained", "0"), complete, alone])
+    return markdown(["images", "epochs", "rate", "share kept", "full method", "f"], rows)
+
+
+def small_targets() -> str:
+    """The chosen recipe of each size beside the controls, on the targets."""
+    runs, rows = records("pacs-small-targets"), []
+    names = {"linear-probe": "linear probe", "deep-all": "Deep All", "without-projection": "f", "vae": "full method"}
+    for size in (5, 10, 20, 40, 100):
+        for method, values in accuracies(run for run in runs if run.facts["source_images_per_class"] == size).items():
+            kind, settings = _recipe(method)
+            label = f"{names[kind]}, recipe for {size}" if settings else names[kind]
+            average = f"{mean(values.values()):.1f}" if len(values) == 4 else ""
+            each = {case[0]: f"{value:.1f}" for case, value in values.items()}
+            rows.append([str(size), label, *(each.get(target, "collapsed") for target in DOMAINS), average])
+    return markdown(["images", "", *DOMAINS.values(), "mean"], rows)
+
+
 def _old_and_new(new: str, old: str, names: dict[str, str]) -> str:
     now, before, rows = accuracies(records(new)), accuracies(records(old)), []
     for method, label in names.items():
@@ -173,6 +204,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "frozen": frozen,
     "small-10": small_10,
     "small-40": small_40,
+    "small-pairs": small_pairs,
+    "small-targets": small_targets,
     "t3a-pacs": t3a_pacs,
     "t3a-digits": t3a_digits,
     "familiar": familiar,
