@@ -1,13 +1,13 @@
 # Everything a fresh machine with Python ≥ 3.11 and make needs: `make demo`, `make test`.
 PYTHON ?= python3
 VENV ?= .venv
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 STAMP := $(VENV)/.installed
 KILLS ?= 50
 # Scripts whose names do not end in .py.
 COMMANDS := scripts/kills scripts/same-answers scripts/same-speed
 
-.PHONY: demo fast test hostile kills study lint types check oldest wheel clean help
+.PHONY: demo fast test pytest hostile kills study lint types check oldest wheel clean help
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -26,6 +26,9 @@ fast: $(STAMP)  ## The tests marked fast: some of every package
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m fast
 
 test: $(STAMP) lint types  ## Install if needed, then run every check
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+pytest: $(STAMP)  ## Install if needed, then run the tests alone
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 hostile: $(STAMP)  ## All inputs that nobody should give, with counts by verdict (about 10 minutes)
