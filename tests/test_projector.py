@@ -204,6 +204,17 @@ def test_bad_input_gets_a_sentence(features, quick):
         clone(quick).fit(np.ones((60, 16)), np.arange(60) % 2)
 
 
+def test_where_no_manifold_can_be_learned_the_nearest_feature_stands_in(features, quick, tmp_path):
+    x, y, _ = features
+    with pytest.warns(UserWarning, match=r"no manifold \(vae\) could be learned.*kl_weight"):
+        model = clone(quick).set_params(kl_weight=1000.0).fit(x, y)
+    assert model.model_.manifold.report.instead_of == "vae"
+    model.save(tmp_path / "projector")
+    again = ManifoldProjector.load(tmp_path / "projector", device="cpu")
+    assert again.predict_proba(x).tobytes() == model.predict_proba(x).tobytes()
+    assert again.manifold == "nearest"
+
+
 def _checks():
     # The checks feed unstructured noise, whose manifold a VAE is right to refuse; 1-NN takes any data.
     quick = ManifoldProjector(manifold="nearest", normalise=False, classifier_epochs=30, latent_dim=2, device="cpu")

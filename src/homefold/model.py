@@ -186,7 +186,7 @@ class Homefold:
         elif not task.stages.is_empty:
             self.reporter.message(f"Starting anew: what {work_dir} holds was trained with other settings or images.")
         with deterministic_algorithms(self.deterministic):
-            self._trained = train_stages(task)
+            self._trained = train_stages(task, any_manifold=True)
         return self
 
     def _checked_config(self) -> HomefoldConfig:
@@ -336,7 +336,7 @@ class Homefold:
         elif isinstance(data, np.ndarray | torch.Tensor):
             images = images_from_array(data)
         else:
-            given = [data] if is_given_image(data) else data
+            given: Sequence[Any] = [data] if is_given_image(data) else data  # type: ignore[assignment]
             if not isinstance(given, Sequence) or not all(map(is_given_image, given)):
                 raise DataError(
                     f"images must be an array, a path, the bytes of a file, an image of Pillow's, or a list of these; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -150,6 +151,11 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
         parts = {"manifold": ManifoldConfig, "classifier": ClassifierConfig, "search": SearchConfig}
         return ProjectorConfig(**settings | {part: kind(**settings[part]) for part, kind in parts.items()})
 
+    def _saved_config(self) -> ProjectorConfig:
+        """The settings, with the manifold that was learned in the place of the one that could not be."""
+        config, report = self._config(), self.model_.manifold.report
+        return replace(config, manifold=ManifoldConfig(kind=report.kind)) if report.instead_of else config
+
     def fit(self, X: Any, y: Any, domains: Any = None) -> ManifoldProjector:
         """Learn the manifold of the source features and the classifier on it.
 
@@ -227,7 +233,7 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
             raise ConfigError(f"labels of type {self.classes_.dtype} cannot be saved; use numbers or text.")
         description: FeaturesDescription = {
             "kind": "features",
-            "settings": plain_json(config_to_dict(self._config())),
+            "settings": plain_json(config_to_dict(self._saved_config())),
             "classes": self.classes_.tolist(),
             "feature_dim": int(self.n_features_in_),
             "measured": {"manifold": self.model_.manifold.report.as_dict()},

@@ -13,7 +13,7 @@ from homefold.cli.output import fact_table, print_json, result_console, show_byt
 from homefold.cli.parsing import DebugFlag, JsonFlag, PluginFlag, parse
 from homefold.config import config_to_dict
 from homefold.store.files import plain_json
-from homefold.store.model_card import how_images_are_seen, how_it_was_trained
+from homefold.store.model_card import how_images_are_seen, how_it_was_trained, manifold_line
 
 if TYPE_CHECKING:
     import torch
@@ -157,8 +157,8 @@ def _names(names: Sequence[str]) -> str:
 
 def _manifold_line(config: dict[str, Any], report: dict[str, Any]) -> str:
     return (
-        f"{config['kind']}, {config['latent_dim']} latent dimensions; reconstruction cosine "
-        f"{report['reconstruction_cosine']:.3f} (a constant: {report['baseline_cosine']:.3f})"
+        f"{manifold_line(config, report)}; reconstruction cosine {report['reconstruction_cosine']:.3f} "
+        f"(a constant: {report['baseline_cosine']:.3f})"
     )
 
 

@@ -53,7 +53,7 @@ class ManifoldReport:
     collapsed: bool
     """Whether the manifold is of no use."""
     reason: str = ""
-    """Why it is of no use, and what to change, as a sentence; empty when it is usable."""
+    """Why it, or the kind that it stands in for, is of no use, and what to change; empty when all is well."""
     reconstruction: float | None = None
     """Held-out reconstruction loss, L1 + L2 per coordinate (VAE)."""
     kl_per_sample: float | None = None
@@ -62,6 +62,8 @@ class ManifoldReport:
     """Latent dimensions whose posterior mean varies over the held-out features by more than 0.01 (VAE)."""
     diversity: float | None = None
     """Mean pairwise cosine distance of samples, relative to that of held-out features (GAN)."""
+    instead_of: str = ""
+    """The kind that was asked for and could not be learned; empty when this is the one."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

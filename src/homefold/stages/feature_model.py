@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from homefold.classifier import Classifier, ClassifierConfig, build_classifier, 
 from homefold.classifier.temperature import apply_temperature
 from homefold.config.search import SearchConfig
 from homefold.data.splits import stratified_rows
-from homefold.errors import ModelFileError, NotFiniteError, cut
+from homefold.errors import ManifoldCollapsedError, ModelFileError, NotFiniteError, TrainingDivergedError, cut
 from homefold.features.loss import cosine_normalise
 from homefold.manifold import (
     Manifold,
@@ -305,16 +306,9 @@ def fit_feature_model(
     if normalise:
         train, held_out = to_sphere(train), to_sphere(held_out)
     with one_thread(device):
-        manifold = fit_manifold(
-            manifold_config,
-            train,
-            held_out,
-            labels=train_labels,
-            seed=seed,
-            device=device,
-            reporter=reporter,
+        manifold = _usable_manifold(
+            manifold_config, train, held_out, labels=train_labels, seed=seed, device=device, reporter=reporter
         )
-        manifold.require_usable()
         classifier = fit_classifier(
             classifier_config,
             train,
@@ -328,6 +322,25 @@ def fit_feature_model(
         )
     calibration = calibration_features(held_out, held_out_labels, held_out_domains, seed)
     return FeatureModel(manifold, classifier, search, normalise, class_names, seed, calibration)
+
+
+def _usable_manifold(config: ManifoldConfig, *features: torch.Tensor, **options: Any) -> Manifold:
+    """As configured; where nothing can be learned, with a warning the nearest of the features in its place."""
+    try:
+        manifold = fit_manifold(config, *features, **options)
+        manifold.require_usable()
+        return manifold
+    except (ManifoldCollapsedError, TrainingDivergedError) as error:
+        manifold, reason = fit_manifold(ManifoldConfig(kind="nearest"), *features, **options), str(error)
+        if config.kind == "nearest" or manifold.report.collapsed:
+            raise
+    manifold.report = replace(manifold.report, instead_of=config.kind, reason=reason)
+    warnings.warn(
+        f"no manifold ({config.kind}) could be learned from {len(features[0])} features, so that the nearest of them "
+        f"stands in its place. {reason}",
+        stacklevel=4,
+    )
+    return manifold
 
 
 def calibration_features(

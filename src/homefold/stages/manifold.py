@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from homefold.config.manifolds import MANIFOLDS
+from homefold.errors import ManifoldCollapsedError, TrainingDivergedError
 from homefold.manifold import Manifold, ManifoldConfig, ManifoldReport, build_manifold, fit_manifold
 from homefold.runtime.device import one_thread
 from homefold.stages.features import FeatureStage, features_id
@@ -19,7 +20,7 @@ from homefold.stages.task import TaskKey, TrainingTask
 from homefold.stages.training_features import TUNING_EPOCHS, TUNING_RATE, TrainingFeatures, before_adaptation
 from homefold.store.stage_store import Stage, StageId, stage_id
 
-__all__ = ["manifold_id", "manifold_stage"]
+__all__ = ["manifold_id", "manifold_stage", "usable_manifold_stage"]
 
 
 def _tuning_manifold(config: ManifoldConfig) -> ManifoldConfig:
@@ -90,3 +91,28 @@ def manifold_stage(task: TrainingTask, features: FeatureStage) -> tuple[Manifold
     manifold.report = ManifoldReport.from_dict(stage.part("report"))
     manifold.require_usable()
     return manifold.to(task.device), (*stages, stage)
+
+
+def usable_manifold_stage(
+    task: TrainingTask, features: FeatureStage
+) -> tuple[Manifold, ManifoldConfig, tuple[Stage, ...]]:
+    """`manifold_stage` with its settings; where nothing can be learned, the nearest source feature stands in.
+
+    Few images make few features, of which a generative model may learn no more than the mean.
+    """
+    asked = task.config.manifold
+    try:
+        manifold, stages = manifold_stage(task, features)
+        return manifold, asked, stages
+    except (ManifoldCollapsedError, TrainingDivergedError) as error:
+        nearest, reason = replace(asked, kind="nearest", optimizer="adamw"), str(error)
+        if asked.kind == "nearest":
+            raise
+    task.reporter.message(
+        f"No manifold ({asked.kind}) could be learned from {len(task.split[0])} images, so that the nearest source "
+        f"feature stands in its place. {reason}"
+    )
+    config = replace(task.config, manifold=nearest)
+    manifold, stages = manifold_stage(replace(task, key=replace(task.key, config=config)), features)
+    manifold.report = replace(manifold.report, instead_of=asked.kind, reason=reason)
+    return manifold, nearest, stages

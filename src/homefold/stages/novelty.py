@@ -57,7 +57,8 @@ def virtual_logit(z: torch.Tensor, known: torch.Tensor, layer: nn.Linear) -> tor
     size = torch.linalg.vector_norm(centred @ outside, dim=1).mean()
     alpha = (known @ weight.T + bias).amax(dim=1).mean() / size.clamp(min=1e-12)
     residual = torch.linalg.vector_norm((z - origin) @ outside, dim=1)
-    return alpha * residual + energy(z @ weight.T + bias)
+    score: torch.Tensor = alpha * residual + energy(z @ weight.T + bias)
+    return score
 
 
 def novelty_scores(model: FeatureModel, prepared: torch.Tensor) -> dict[str, torch.Tensor]:

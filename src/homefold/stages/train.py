@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from homefold.runtime.text import as_text
 from homefold.stages.classifier import classifier_id, classifier_stage
 from homefold.stages.feature_model import FeatureModel, calibration_features
 from homefold.stages.features import FeatureStage, features_ids, train_feature_stage
-from homefold.stages.manifold import manifold_id, manifold_stage
+from homefold.stages.manifold import manifold_id, manifold_stage, usable_manifold_stage
 from homefold.stages.style import StyledStage, style_ids, styled_stage
 from homefold.stages.task import TaskKey, TrainingTask
 from homefold.stages.trained_model import TrainedModel
@@ -27,17 +28,22 @@ def planned_stages(key: TaskKey, *, projected: bool = True) -> tuple[StageId, ..
     return (*features_ids(key), *manifold, classifier_id(key), *style_ids(key))
 
 
-def train_stages(task: TrainingTask, *, projected: bool = True) -> TrainedModel:
+def train_stages(task: TrainingTask, *, projected: bool = True, any_manifold: bool = False) -> TrainedModel:
     """Train f, G, C and the source styles, or find them again where they were trained before.
 
     Args:
         task: source images, settings, and where stages are kept.
         projected: whether a manifold is needed; without one the nearest source feature stands in its place, unused.
+        any_manifold: go on with the nearest source feature where the manifold asked for cannot be learned.
     """
+    config = task.config
     features = train_feature_stage(task)
     stages = list(features.stages)
     given = TrainingFeatures.of(task, features)
-    if projected:
+    if projected and any_manifold:
+        manifold, of_it, of_manifold = usable_manifold_stage(task, features)
+        config, stages = replace(config, manifold=of_it), [*stages, *of_manifold]
+    elif projected:
         manifold, of_manifold = manifold_stage(task, features)
         stages += of_manifold
     else:
@@ -59,7 +65,7 @@ def train_stages(task: TrainingTask, *, projected: bool = True) -> TrainedModel:
         calibration=calibration_features(given.held_out, given.held_out_labels, domains, task.config.seed),
     )
     return TrainedModel(
-        config=task.config,
+        config=config,
         encoder=features,
         feature_model=model,
         domains=task.source.domain_names,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["how_images_are_seen", "how_it_was_trained", "model_card"]
+__all__ = ["how_images_are_seen", "how_it_was_trained", "manifold_line", "model_card"]
 
 
 def how_images_are_seen(config: dict[str, Any]) -> str:
@@ -32,10 +32,18 @@ def how_it_was_trained(features: dict[str, Any]) -> str:
     return ", ".join(told)
 
 
+def manifold_line(config: dict[str, Any], report: Mapping[str, Any]) -> str:
+    """The manifold in words, and what it stands in for."""
+    if config["kind"] != "nearest":
+        return f"{config['kind']}, {config['latent_dim']} latent dimensions"
+    asked = report.get("instead_of")
+    return "the nearest source feature" + (f", as no {asked} could be learned" if asked else "")
+
+
 def model_card(description: Mapping[str, Any]) -> str:
     """The card for a model with this description (see `Homefold.save`)."""
     config, reports = description["settings"], description["measured"]
-    features, manifold = config["features"], config["manifold"]
+    features, manifold = config["features"], manifold_line(config["manifold"], reports["manifold"])
     skipped = len(reports["images"]["skipped"])
     seen = how_images_are_seen(config)
     lines = [
@@ -49,8 +57,7 @@ def model_card(description: Mapping[str, Any]) -> str:
         f"- Images: {reports['images']['trained_on']} trained on, {reports['images']['held_out']} held out for "
         f"selection, {skipped} skipped as unreadable",
         f"- Input: RGB, {config['preprocessing']['image_size']} px ({config['preprocessing']['resize']})",
-        f"- Network: {features['backbone']}, head {features['head']}; manifold: {manifold['kind']} with "
-        f"{manifold['latent_dim']} latent dimensions",
+        f"- Network: {features['backbone']}, head {features['head']}; manifold: {manifold}",
         f"- Training: {how_it_was_trained(features)}",
         *([f"- Images of a new domain: {seen}"] if seen else []),
         f"- On held-out *source* images: accuracy {reports['classifier']['held_out_accuracy']:.1%} without projection; "
