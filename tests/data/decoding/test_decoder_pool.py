@@ -373,15 +373,13 @@ def test_processes_with_nothing_to_do_end_and_are_started_again(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "waitid"), reason="nothing waits here without taking the exit code")
 def test_processes_that_ended_are_no_zombies_though_nobody_asks_for_them():
     with DecoderPool(2, idle_seconds=0.0) as pool:
         pool.start()
-        process_ids = [decoder.process.pid for decoder in pool._decoders]
-        pool._reaper.join(timeout=60)
-        for process_id in process_ids:
+        for decoder in pool._decoders:
+            decoder.reaper.join(timeout=60)
             with pytest.raises(ProcessLookupError):
-                os.kill(process_id, 0)
+                os.kill(decoder.process.pid, 0)
 
 
 def test_a_bad_image_is_the_same_after_a_journey():

@@ -6,8 +6,6 @@ import contextlib
 import io
 import os
 import socket
-import subprocess
-import sys
 import tracemalloc
 import warnings
 from pathlib import Path
@@ -19,7 +17,6 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from homefold.data.archives import FileImage
-from homefold.data.decoding import image as images
 from homefold.data.decoding.image import BadImageError, decode_image, is_image_name, resize_images
 from homefold.errors import ConfigError, DataError
 
@@ -51,65 +48,6 @@ def test_every_supported_kind_of_file_is_decoded(tmp_path, extension):
     assert image.dtype == np.uint8
     assert image.shape == (24, 32, 3)
     assert _corners(image) == [RED, GREEN, BLUE, WHITE]
-
-
-@pytest.mark.slow
-@given(
-    size=st.tuples(st.integers(1, 70), st.integers(1, 70)),
-    quality=st.integers(1, 100),
-    subsampling=st.sampled_from([0, 1, 2]),
-    progressive=st.booleans(),
-    mode=st.sampled_from(["RGB", "L", "CMYK"]),
-    wanted=st.sampled_from([None, (16, 16), (5, 40)]),
-    seed=st.integers(0, 9),
-)
-def test_a_jpeg_has_the_same_bytes_whoever_decodes_it(size, quality, subsampling, progressive, mode, wanted, seed):
-    height, width = size
-    noise = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
-    stored = io.BytesIO()
-    options = {"quality": quality, "progressive": progressive, "subsampling": subsampling}
-    Image.fromarray(noise).convert(mode).save(stored, "JPEG", **options)
-    decoder = images._jpeg_decoder()
-    assert decoder is not None, "torchvision decodes JPEGs"
-    found = decode_image(stored, size=wanted)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(images, "_jpeg_decoder", lambda: None)
-        assert np.array_equal(found, decode_image(stored, size=wanted))
-
-
-def _says(code: str) -> list[str]:
-    """The words that a fresh interpreter prints."""
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-
-
-@pytest.mark.slow
-def test_torchvisions_decoder_is_found_without_importing_torchvision_and_stays_when_it_is_imported():
-    assert _says(
-        "import sys; from homefold.data.decoding import image as images; found = images._jpeg_decoder(); "
-        "print(found is not None, 'torchvision' in sys.modules); "
-        "import torchvision.io; images._jpeg_decoder.cache_clear(); print(images._jpeg_decoder() is not None)"
-    ) == ["True", "False", "True"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "fault", ["images._TORCHVISIONS_LIBRARIES = ('of_another_version',)", "torch.ops.load_library = refuse"]
-)
-def test_where_the_decoders_file_is_of_no_use_torchvision_is_imported(fault):
-    assert _says(
-        "import sys, torch; from homefold.data.decoding import image as images\n"
-        "own = torch.ops.load_library\n"
-        "def refuse(path):\n"
-        "    torch.ops.load_library = own\n"
-        "    raise OSError(path)\n"
-        f"{fault}; print(images._jpeg_decoder() is not None, 'torchvision' in sys.modules)"
-    ) == ["True", "True"]
-
-
-def test_plain_jpegs_do_not_wait_for_pillow(tmp_path, monkeypatch):
-    path = _save(tmp_path / "image.jpg", Image.fromarray(_quarters()))
-    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", lambda self: pytest.fail("Pillow decoded it"))
-    assert _corners(decode_image(path, size=(24, 32))) == [RED, GREEN, BLUE, WHITE]
 
 
 def test_a_lossless_image_of_the_right_size_keeps_every_byte(tmp_path):
@@ -347,8 +285,7 @@ def test_a_palette_image_without_its_palette_is_told_with_a_reason(tmp_path):
         decode_image(path, size=None)
 
 
-def test_a_huge_file_that_begins_as_a_jpeg_is_not_read_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(images, "_LARGEST_JPEG_BYTES", 10_000)
+def test_a_huge_file_that_begins_as_a_jpeg_is_not_read_whole(tmp_path):
     path = _save(tmp_path / "a.jpg", Image.fromarray(_quarters()))
     expected = decode_image(path, size=None)
     with path.open("r+b") as file:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import io
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import cache
-from importlib.machinery import PathFinder
-from importlib.util import find_spec
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -24,7 +21,6 @@ __all__ = [
     "MAX_MEGAPIXELS",
     "BadImageError",
     "Resize",
-    "decode_by_pillow_alone",
     "decode_image",
     "decode_picture",
     "is_image_name",
@@ -52,10 +48,6 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-# What newer and older versions call the file that holds their decoders.
-_TORCHVISIONS_LIBRARIES = ("image_stable", "image")
-_LARGEST_JPEG_BYTES = 1 << 28
-_END_OF_JPEG = b"\xff\xd9"
 _WHY_NOT_OPENED: dict[type[OSError], tuple[str, ...]] = {
     FileNotFoundError: ("does not exist", "Check the path."),
     IsADirectoryError: ("is a folder, not an image", "Give the files in it."),
@@ -65,7 +57,6 @@ _WHY_NOT_OPENED: dict[type[OSError], tuple[str, ...]] = {
     ),
 }
 _lifting_pillows_limit = threading.Lock()
-_pillow_alone = threading.Event()
 
 
 class BadImageError(DataError):
@@ -148,11 +139,6 @@ def resize_images(images: np.ndarray, size: tuple[int, int], resize: Resize = "s
     return resized
 
 
-def decode_by_pillow_alone() -> None:
-    """From now on leave plain JPEGs to Pillow too: for a process that has one thread, and is not to import torch."""
-    _pillow_alone.set()
-
-
 def _check_resize(size: tuple[int, int] | None, resize: str) -> None:
     if resize not in ("squash", "crop"):
         raise ConfigError(f"resize must be 'squash' or 'crop'; got {resize!r}.")
@@ -178,7 +164,7 @@ def _decode(
     try:
         with _told(name), _open_image(file) as image:
             _check_pixels(image, name, max_megapixels)
-            return _pixels(image, file, size, resize)
+            return _pixels(image, size, resize)
     except UnidentifiedImageError:
         file.seek(0)
         reason = "is not an image, or is damaged from its first bytes on" if file.read(1) else "is empty (0 bytes)"
@@ -224,20 +210,17 @@ def _check_pixels(image: Image.Image, name: str, max_megapixels: float) -> None:
         )
 
 
-def _pixels(image: Image.Image, file: BinaryIO, size: tuple[int, int] | None, resize: Resize) -> np.ndarray:
+def _pixels(image: Image.Image, size: tuple[int, int] | None, resize: Resize) -> np.ndarray:
     """Resize before the other steps where that changes nothing: each of them copies the image."""
     extent: tuple[float, float] = image.size
-    whole = image.size
     if size is not None and image.format in ("JPEG", "MPO"):
         extent = _draft(image, _stored_size(size, _orientation(image)), resize)
-    quickly = _without_the_lock(image, file) if image.size == whole else None
-    if quickly is None:
-        image.load()
+    image.load()
     # Only now: a PNG may name its orientation at its end, and Pillow has turned a TIFF already.
     orientation = _orientation(image)
     if image.format == "TIFF":
         extent = image.size
-    return _finished(quickly or _eight_bit(image), extent, orientation, size, resize)
+    return _finished(_eight_bit(image), extent, orientation, size, resize)
 
 
 def _finished(
@@ -251,65 +234,6 @@ def _finished(
     if image.mode == "RGBA":
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
     return np.array(image if image.mode == "RGB" else image.convert("RGB"))
-
-
-def _without_the_lock(image: Image.Image, file: BinaryIO) -> Image.Image | None:
-    """A plain colour JPEG, decoded to the same bytes while other threads use Python; None where Pillow has to do it.
-
-    Pillow holds Python's lock while it decodes, so that threads would not get beyond two cores' worth of images.
-    """
-    if image.format != "JPEG" or image.mode != "RGB" or _pillow_alone.is_set():
-        return None
-    file.seek(0)
-    content, decode = file.read(_LARGEST_JPEG_BYTES), _jpeg_decoder()
-    # What was cut off is left to Pillow, which says so; and so is what no image can be.
-    if decode is None or not content.endswith(_END_OF_JPEG):
-        return None
-    try:
-        pixels = decode(content)
-    # What is wrong with the file, Pillow says in its own words.
-    except Exception:
-        return None
-    return Image.fromarray(pixels) if pixels.shape == (image.height, image.width, 3) else None
-
-
-@cache
-def _jpeg_decoder() -> Callable[[bytes], np.ndarray] | None:
-    """torchvision's decoder; None where it was built without one, or where it does not give Pillow's bytes."""
-    try:
-        import torch
-
-        _load_torchvisions_operators()
-        decode_jpeg, rgb = torch.ops.image.decode_jpeg, 3  # `ImageReadMode.RGB`
-
-        def decode(content: bytes) -> np.ndarray:
-            given = torch.frombuffer(bytearray(content), dtype=torch.uint8)
-            pixels: np.ndarray = decode_jpeg(given, rgb, False).permute(1, 2, 0).numpy()
-            return pixels
-
-        tried = io.BytesIO()
-        noise = np.random.default_rng(0).integers(0, 256, (37, 53, 3), dtype=np.uint8)
-        Image.fromarray(noise).save(tried, "JPEG", quality=80)
-        same = np.array_equal(decode(tried.getvalue()), np.asarray(Image.open(tried).convert("RGB")))
-    except Exception:
-        return None
-    return decode if same else None
-
-
-def _load_torchvisions_operators() -> None:
-    """Let torch know torchvision's decoders without importing torchvision, which takes nearly as long as torch."""
-    import torch
-
-    package = find_spec("torchvision")
-    places = package.submodule_search_locations if package else None
-    libraries = [PathFinder.find_spec(name, places) for name in _TORCHVISIONS_LIBRARIES] if places else []
-    for library in libraries:
-        if library is not None and library.origin:
-            # Where that fails, torchvision may know better how its libraries are to be found.
-            with suppress(OSError):
-                torch.ops.load_library(library.origin)
-                return
-    import torchvision.io  # noqa: F401
 
 
 def _orientation(image: Image.Image) -> int:

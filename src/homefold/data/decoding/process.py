@@ -1,4 +1,4 @@
-"""What a decoder process does: take batches of images from a pipe, leave their pixels in shared memory, answer.
+"""What a decoder process does: take batches of images from standard input, and give their pixels on standard output.
 
 `decoding/pool.py` starts it. It imports no more than decoding needs (no torch), and ends by itself when its standard
 input is closed, in the middle of an image too: whatever ends the process that started it ends it as well.
@@ -6,7 +6,6 @@ input is closed, in the middle of an image too: whatever ends the process that s
 
 from __future__ import annotations
 
-import mmap
 import os
 import pickle
 import threading
@@ -14,18 +13,16 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import NamedTuple, NoReturn
 
-import numpy as np
-
 from homefold.data.archives import ArchiveImage, FileImage
-from homefold.data.decoding.image import Resize, decode_by_pillow_alone
+from homefold.data.decoding.image import Resize
 
-__all__ = ["Answer", "Batch", "PackedSource", "main", "packed"]
+__all__ = ["LEFT", "PIXELS", "Batch", "PackedSource", "main", "packed"]
 
 PackedSource = str | ArchiveImage
 """What travels for an image: of a plain file its path alone, which is quicker to pack than a `FileImage`."""
 
-Answer = list[bool]
-"""For each image of a batch whether its pixels are there."""
+PIXELS, LEFT = b"\1", b"\0"
+"""What comes back for each image of a batch: this and its pixels, or that it is left to whoever asked."""
 
 
 class Batch(NamedTuple):
@@ -33,8 +30,6 @@ class Batch(NamedTuple):
 
     Args:
         sources, size, resize, max_megapixels: what to decode, and as in `decode_image`.
-        offset: where in the shared memory the pixels go, one image after the other.
-        memory_bytes: how large the shared memory is by now.
         folder: what relative paths start from; None where there is no such folder any more.
     """
 
@@ -42,8 +37,6 @@ class Batch(NamedTuple):
     size: tuple[int, int]
     resize: Resize
     max_megapixels: float
-    offset: int
-    memory_bytes: int
     folder: str | None
 
 
@@ -52,26 +45,22 @@ def packed(source: FileImage | ArchiveImage) -> PackedSource:
     return source.path if isinstance(source, FileImage) else source
 
 
-def main(memory: int, answers: int, idle_seconds: float) -> NoReturn:
+def main(idle_seconds: float) -> NoReturn:
     """Decode until standard input is closed, or nothing has come for a while."""
-    decode_by_pillow_alone()
+    answers = os.dup(1)
+    os.dup2(2, 1)  # whatever else is printed is no answer
     batches: SimpleQueue[Batch] = SimpleQueue()
     # A thread of its own takes them in: the other side never waits to be heard, and the end is noticed at once.
     threading.Thread(target=_take_in, args=(batches,), daemon=True).start()
-    mapped: mmap.mmap | None = None
-    while True:
-        try:
-            batch = batches.get(timeout=idle_seconds)
-        except Empty:
-            os._exit(0)
-        if mapped is None or len(mapped) != batch.memory_bytes:
-            mapped = mmap.mmap(memory, batch.memory_bytes)
-        answer = pickle.dumps(_decode(batch, mapped))
-        try:
-            with os.fdopen(answers, "wb", closefd=False) as stream:
-                stream.write(answer)
-        except BrokenPipeError:
-            os._exit(0)
+    try:
+        with os.fdopen(answers, "wb") as stream:
+            while True:
+                batch = batches.get(timeout=idle_seconds)
+                for source in batch.sources:
+                    stream.write(_decoded(source, batch))
+                stream.flush()
+    except (Empty, BrokenPipeError):
+        os._exit(0)
 
 
 def _take_in(batches: SimpleQueue[Batch]) -> None:
@@ -87,22 +76,13 @@ def _take_in(batches: SimpleQueue[Batch]) -> None:
         os._exit(code)
 
 
-def _decode(batch: Batch, memory: mmap.mmap) -> Answer:
+def _decoded(packed_source: PackedSource, batch: Batch) -> bytes:
+    source = FileImage(Path(packed_source)) if isinstance(packed_source, str) else packed_source
     try:
         if batch.folder is not None and batch.folder != os.getcwd():
             os.chdir(batch.folder)
-    except OSError:
-        return [False] * len(batch.sources)
-    shape = (len(batch.sources), *batch.size, 3)
-    pixels = np.ndarray(shape, np.uint8, buffer=memory, offset=batch.offset)
-    return [_decode_one(source, batch, place) for source, place in zip(batch.sources, pixels, strict=True)]
-
-
-def _decode_one(packed_source: PackedSource, batch: Batch, place: np.ndarray) -> bool:
-    source = FileImage(Path(packed_source)) if isinstance(packed_source, str) else packed_source
-    try:
-        place[:] = source.pixels(size=batch.size, resize=batch.resize, max_megapixels=batch.max_megapixels)
+        pixels = source.pixels(size=batch.size, resize=batch.resize, max_megapixels=batch.max_megapixels)
     # Whoever asked tries again, under its own settings of Pillow, and meets it where it can be told.
     except Exception:
-        return False
-    return True
+        return LEFT
+    return PIXELS + pixels.tobytes()
