@@ -8,10 +8,11 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 from PIL import Image
+from typing_extensions import TypeIs
 
 from homefold.data.archives import FileImage
 from homefold.data.decoding.image import Resize, decode_image, decode_picture
@@ -96,7 +97,7 @@ def _unread_file(image: Image.Image) -> bytes:
     return bytes(content)
 
 
-def is_given_image(value: Any) -> TypeGuard[GivenImage]:
+def is_given_image(value: Any) -> TypeIs[GivenImage]:
     """Whether it is something that `given_images` takes."""
     return isinstance(value, GivenImage)
 

@@ -16,6 +16,7 @@ import warnings
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from io import BufferedReader
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Self
@@ -221,7 +222,7 @@ class _Decoder:
             process_group=0,
         )
         assert self.process.stdin is not None
-        assert self.process.stdout is not None
+        assert isinstance(self.process.stdout, BufferedReader)
         self._batches, self._pixels = self.process.stdin, self.process.stdout
         # One that ended of its own accord does not stay as a zombie.
         self.reaper = threading.Thread(target=self.process.wait, name="homefold-reaper", daemon=True)
@@ -236,7 +237,7 @@ class _Decoder:
     def receive(self, image: np.ndarray) -> bool:
         """Take the next image in; False where the process could not decode it."""
         said = self._pixels.read(1)
-        if said not in (PIXELS, LEFT) or (said == PIXELS and self._pixels.readinto(image) < image.nbytes):
+        if said not in (PIXELS, LEFT) or (said == PIXELS and self._pixels.readinto(image.data) < image.nbytes):
             raise EOFError
         return said == PIXELS
 
