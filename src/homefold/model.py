@@ -336,7 +336,7 @@ class Homefold:
         elif isinstance(data, np.ndarray | torch.Tensor):
             images = images_from_array(data)
         else:
-            given: Sequence[Any] = [data] if is_given_image(data) else data  # type: ignore[assignment]
+            given: Sequence[Any] = [data] if is_given_image(data) else data
             if not isinstance(given, Sequence) or not all(map(is_given_image, given)):
                 raise DataError(
                     f"images must be an array, a path, the bytes of a file, an image of Pillow's, or a list of these; "
