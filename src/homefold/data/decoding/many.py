@@ -9,8 +9,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from homefold.data.decoding.choice import borrowed_decoders, in_files
+from homefold.data.archives import ArchiveImage, FileImage
 from homefold.data.decoding.image import BadImageError
+from homefold.data.decoding.pool import borrowed_decoders
 from homefold.data.index import ImageSource, LoadRequest
 from homefold.errors import DataError
 from homefold.runtime.text import some
@@ -78,10 +79,11 @@ def decode_into(
 ) -> dict[int, BadImageError]:
     """Decode each source into its row of `images`; returns what is wrong with those that could not be, by row.
 
-    Without a number of workers decoder processes do it where they pay (`decoding.choice`). The pixels are the same.
+    Without a number of workers decoder processes do it where they pay (`borrowed_decoders`). The pixels are the same.
     """
     left: Sequence[int] = range(len(rows))
-    if request.workers is None and in_files(sources):
+    # Another process finds by its name what is a file or a member of an archive, and nothing else.
+    if request.workers is None and all(type(source) in (FileImage, ArchiveImage) for source in sources):
         with borrowed_decoders(len(sources)) as decoders:
             if decoders is not None:
                 with request.progress.task("decoding images", total=len(rows)) as task:
