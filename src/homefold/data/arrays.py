@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import codecs
 import gzip
 import hashlib
@@ -350,15 +349,12 @@ def _idx_array(path: Path) -> np.ndarray:
 
 def read_usps(path: Path, split: str) -> LabelledArray:
     """USPS as LIBSVM gives it out: bzip2, lines `label 1:value …` with labels from 1 and values from -1 to 1."""
+    from sklearn.datasets import load_svmlight_file
+
     with reading(path, "USPS in LIBSVM's form"):
-        lines = [line.split() for line in bz2.decompress(path.read_bytes()).decode().splitlines()]
-        labels = np.array([int(label) for label, *_ in lines]) - 1
-        values = np.full((len(lines), 256), -1.0)
-        for row, (_, *pairs) in enumerate(lines):
-            for place, value in (pair.split(":") for pair in pairs):
-                values[row, int(place) - 1] = float(value)
-    images = np.rint((values + 1) * 127.5).clip(0, 255).astype(np.uint8).reshape(-1, 16, 16)
-    return LabelledArray.of(ArrayFile(path, len(labels), lambda: images), labels, split)
+        values, labels = load_svmlight_file(str(path), n_features=256, zero_based=False)
+    images = np.rint((values.toarray() + 1) * 127.5).clip(0, 255).astype(np.uint8).reshape(-1, 16, 16)
+    return LabelledArray.of(ArrayFile(path, len(labels), lambda: images), labels - 1, split)
 
 
 def read_svhn(path: Path, split: str) -> LabelledArray:

@@ -17,7 +17,7 @@ from homefold.errors import DataError
 from homefold.runtime.progress import ProgressReporter
 from homefold.runtime.text import counted
 
-__all__ = ["dataset_of", "load_images", "load_index"]
+__all__ = ["load_images", "load_index"]
 
 
 def load_images(
@@ -64,19 +64,6 @@ def load_index(index: ImageIndex, size: tuple[int, int], request: LoadRequest) -
     if skipped:
         _check_nothing_emptied(index, kept, len(skipped))
         request.progress.message(f"Left out {counted(len(skipped), 'image')} that could not be decoded.")
-    return dataset_of(index, images, kept, skipped)
-
-
-def dataset_of(
-    index: ImageIndex, images: np.ndarray, kept: Sequence[int] | np.ndarray, skipped: Sequence[tuple[str, str]] = ()
-) -> DomainDataset:
-    """Decoded images with what an index says of them.
-
-    Args:
-        index: where they were found.
-        images, kept: `(n, height, width, 3)` uint8, and the position of each in the index.
-        skipped: `(path, reason)` of the others.
-    """
     return DomainDataset(
         images=images,
         labels=index.labels[kept],

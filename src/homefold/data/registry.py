@@ -48,7 +48,7 @@ class DatasetEntry:
         after_download: what to do next.
         embedded: whether it needs no files.
         index: finds its images without decoding any; None where there are no files.
-        load: makes the dataset, where that is more than to decode what `index` finds.
+        load: makes the dataset where there are no files.
     """
 
     name: str
