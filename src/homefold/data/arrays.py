@@ -207,13 +207,9 @@ class ArrayImage:
 
 @dataclass(eq=False)
 class ArrayFile:
-    """An array in a file, read when its pixels are wanted.
+    """An array of `n` images, `(n, height, width)` or `(n, height, width, 3)` uint8, read when pixels are wanted.
 
-    Args:
-        file, n: where the array lies, and how many images it has.
-        read: gives the array, `(n, height, width)` or `(n, height, width, 3)` uint8.
-        key: names the array inside the file, where there are several.
-        first: the file's row that is row 0 here.
+    `key` names it inside the file, where there are several; `first` is the file's row that is row 0 here.
     """
 
     file: Path
@@ -224,7 +220,6 @@ class ArrayFile:
 
     @cached_property
     def array(self) -> np.ndarray:
-        """All images."""
         array = self.read()
         if array.ndim == 4 and array.shape[-1] == 1:
             array = array[..., 0]
@@ -260,11 +255,7 @@ def index_arrays(
 ) -> ImageIndex:
     """The domains asked for, or all that are there; labels are checked against the class names.
 
-    Args:
-        request: where to look, and for which domains.
-        name, domains, class_names: of the dataset, with all that it can have.
-        read: gives the arrays of a domain; none where it is not there.
-        expected: a sentence on the files it looks for.
+    `read` gives the arrays of a domain, none where it is not there; `expected` says which files it looks for.
     """
     root = request.folder
     if not root.is_dir():
@@ -319,8 +310,7 @@ def read_npz(path: Path, split: str) -> LabelledArray | None:
             return np.asarray(archive[name]) if name in archive.files else None
 
     def images() -> np.ndarray:
-        found = array(f"x_{split}")
-        if found is None:
+        if (found := array(f"x_{split}")) is None:
             raise DataError(f"{path} has no array x_{split}.")
         return found
 

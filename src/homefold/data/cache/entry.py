@@ -99,8 +99,7 @@ class Piece:
 
     Args:
         key: a hash of all that the pixels depend on: the bytes of the images and the settings.
-        domain: the domain's name, for people.
-        rows, checksum: how many images, and that of their pixels.
+        domain, rows, checksum: the domain's name for people, how many images, and the checksum of their pixels.
         bad: `(position among the domain's files, reason)` of those that could not be decoded and have no row.
         stamps: hashes of places, sizes and times at which these images were met, the latest last.
     """
@@ -122,7 +121,6 @@ class CacheEntry:
     """One folder of the cache.
 
     Args:
-        folder: where it lies.
         names: of the datasets that it serves, the one it was built for first.
         root: where its files lay when it was built.
         size, pieces: `(height, width)` of its images, and what they are, in the order of the rows.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
@@ -12,7 +13,7 @@ import numpy as np
 from homefold.data.archives import ArchiveImage, FileImage
 from homefold.data.decoding.image import BadImageError
 from homefold.data.decoding.pool import borrowed_decoders
-from homefold.data.index import ImageSource, LoadRequest
+from homefold.data.index import Decodable, LoadRequest
 from homefold.errors import DataError
 from homefold.runtime.text import some
 
@@ -62,20 +63,19 @@ def one_ahead(
         return
     executor = ThreadPoolExecutor(max_workers=1)
     try:
-        pending: Future[_Result] | None = None
+        pending: deque[Future[_Result]] = deque()
         for item in items:
-            following = executor.submit(function, item)
-            if pending is not None:
-                yield pending.result()
-            pending = following
-        if pending is not None:
-            yield pending.result()
+            pending.append(executor.submit(function, item))
+            if len(pending) > 1:
+                yield pending.popleft().result()
+        for last in pending:
+            yield last.result()
     finally:
         executor.shutdown(cancel_futures=True)
 
 
 def decode_into(
-    images: np.ndarray, sources: Sequence[ImageSource], rows: Sequence[int], request: LoadRequest
+    images: np.ndarray, sources: Sequence[Decodable], rows: Sequence[int], request: LoadRequest
 ) -> dict[int, BadImageError]:
     """Decode each source into its row of `images`; returns what is wrong with those that could not be, by row.
 
@@ -102,7 +102,7 @@ def decode_into(
 
 
 def decode_all(
-    sources: Sequence[ImageSource], size: tuple[int, int], request: LoadRequest
+    sources: Sequence[Decodable], size: tuple[int, int], request: LoadRequest
 ) -> tuple[np.ndarray, np.ndarray, list[tuple[str, str]]]:
     """Decode into memory: the images, their positions in `sources`, and `(path, reason)` of those left out."""
     n = len(sources)

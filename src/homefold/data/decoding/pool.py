@@ -20,13 +20,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Self
 
 import numpy as np
 
 from homefold.data.decoding.process import LEFT, PIXELS, Batch
-from homefold.data.index import ImageSource, LoadRequest
+from homefold.data.index import Decodable, LoadRequest
 from homefold.errors import ConfigError
 from homefold.runtime.progress import Task
 
@@ -95,7 +94,7 @@ class DecoderPool:
     def decode_into(
         self,
         images: np.ndarray,
-        sources: Sequence[ImageSource],
+        sources: Sequence[Decodable],
         rows: Sequence[int],
         request: LoadRequest,
         task: Task,
@@ -108,19 +107,17 @@ class DecoderPool:
         """
         if not self.start():
             return list(range(len(sources)))
-        job = _Job(images, sources, rows, request, len(self._decoders))
-        for decoder in self._drive_all(job, task):
+        job = _Job(images, sources, rows, request, task, len(self._decoders))
+        for decoder in self._drive_all(job):
             self._remove(decoder)
         job.left.extend(place for batch in job.pending for place in batch)
         return sorted(job.left)
 
-    def _drive_all(self, job: _Job, task: Task) -> list[_Decoder]:
+    def _drive_all(self, job: _Job) -> list[_Decoder]:
         """Have all processes work on the job, a thread to each; returns those that failed."""
         executor = ThreadPoolExecutor(len(self._decoders), thread_name_prefix="homefold-decoders")
         try:
-            drivers = [executor.submit(job.drive, decoder) for decoder in self._decoders]
-            job.report(task, len(drivers))
-            return [decoder for driver in drivers if (decoder := driver.result()) is not None]
+            return [decoder for decoder in executor.map(job.drive, self._decoders) if decoder is not None]
         except BaseException:
             # Such as Ctrl-C: the pipes end with the processes, and with the pipes the threads.
             job.pending.clear()
@@ -160,28 +157,20 @@ class _Job:
     def __init__(
         self,
         images: np.ndarray,
-        sources: Sequence[ImageSource],
+        sources: Sequence[Decodable],
         rows: Sequence[int],
         request: LoadRequest,
+        task: Task,
         decoders: int,
     ) -> None:
         self._images, self._sources, self._rows = images, sources, rows
+        self._task, self._reporting = task, threading.Lock()
         size = int(images.shape[1]), int(images.shape[2])
         self._how = size, request.resize, request.max_megapixels, _current_folder()
         at_once = max(1, min(_LARGEST_BATCH, len(rows) // (decoders * _BATCHES_EACH)))
         starts = range(0, len(rows), at_once)
         self.pending = deque(range(start, min(start + at_once, len(rows))) for start in starts)
         self.left: list[int] = []
-        self._done: SimpleQueue[int | None] = SimpleQueue()
-
-    def report(self, task: Task, drivers: int) -> None:
-        """Tell the progress until every driver has ended."""
-        while drivers:
-            done = self._done.get()
-            if done is None:
-                drivers -= 1
-            else:
-                task.advance(done)
 
     def drive(self, decoder: _Decoder) -> _Decoder | None:
         """Have a process decode batches until none is left; returns the process if it failed."""
@@ -197,13 +186,12 @@ class _Job:
                 left = [place for place in batch if not decoder.receive(self._images[self._rows[place]])]
                 in_flight.popleft()
                 self.left.extend(left)
-                self._done.put(len(batch) - len(left))
+                with self._reporting:
+                    self._task.advance(len(batch) - len(left))
         # It ended: no more can be written, or nothing comes.
         except (OSError, EOFError):
             self.left.extend(place for batch in in_flight for place in batch)
             return decoder
-        finally:
-            self._done.put(None)
 
     def _take(self) -> range | None:
         try:

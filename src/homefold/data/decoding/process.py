@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import NamedTuple, NoReturn
 
 from homefold.data.decoding.image import Resize
-from homefold.data.index import ImageSource
+from homefold.data.index import Decodable
 
 __all__ = ["LEFT", "PIXELS", "Batch", "main"]
 
@@ -23,18 +23,14 @@ PIXELS, LEFT = b"\1", b"\0"
 
 
 class Batch(NamedTuple):
-    """Images to decode.
+    """Images to decode, and how."""
 
-    Args:
-        sources, size, resize, max_megapixels: what to decode, and as in `decode_image`.
-        folder: what relative paths start from; None where there is no such folder any more.
-    """
-
-    sources: Sequence[ImageSource]
+    sources: Sequence[Decodable]
     size: tuple[int, int]
     resize: Resize
     max_megapixels: float
     folder: str | None
+    """What relative paths start from; None where there is no such folder any more."""
 
 
 def main(idle_seconds: float) -> NoReturn:
@@ -68,7 +64,7 @@ def _take_in(batches: SimpleQueue[Batch]) -> None:
         os._exit(code)
 
 
-def _decoded(source: ImageSource, batch: Batch) -> bytes:
+def _decoded(source: Decodable, batch: Batch) -> bytes:
     try:
         if batch.folder is not None and batch.folder != os.getcwd():
             os.chdir(batch.folder)
