@@ -18,15 +18,9 @@ from homefold.runtime.text import counted, some
 
 __all__ = ["Layout", "find_images_of"]
 
-_SPLITS = {
-    "train": "train",
-    "val": "val",
-    "valid": "val",
-    "validation": "val",
-    "crossval": "val",
-    "test": "test",
-    "full": "full",
-}
+_SPLITS = {name: name for name in ("train", "val", "test", "full")} | dict.fromkeys(
+    ("valid", "validation", "crossval"), "val"
+)
 
 
 @dataclass(frozen=True)

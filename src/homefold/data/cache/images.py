@@ -50,6 +50,7 @@ from homefold.store.locking import claimed
 
 __all__ = ["CacheUnavailableError", "ImageCache"]
 
+_Found = tuple[np.ndarray, tuple[Piece, ...]]
 _BUILDING, _DELETED = ".building-", ".deleted-"
 _DECODER = 1  # raise it whenever decode_image gives other pixels, so that no cache serves the old ones
 _CLOCK_TICK_NS = 20_000_000  # file systems note times to a few milliseconds at worst, where they note fractions at all
@@ -96,11 +97,6 @@ class ImageCache:
     def __init__(self) -> None:
         self.directory = cache_directory() / "images"
 
-    @property
-    def limit_bytes(self) -> int:
-        """How much the entries may take together."""
-        return cache_limit_bytes()
-
     def images(
         self, index: ImageIndex, size: tuple[int, int], request: LoadRequest
     ) -> tuple[np.ndarray, np.ndarray, list[tuple[str, str]]]:
@@ -116,12 +112,7 @@ class ImageCache:
         if found is None:
             self._check_room(wanted)
             wanted = replace(wanted, keys=self._content_keys(wanted))
-            found = self._open(wanted)
-        if found is None:
-            self._build(wanted)
-            found = self._open(wanted)
-        if found is None:
-            raise CacheUnavailableError(f"{self.directory} was emptied meanwhile.")
+            found = self._open(wanted) or self._build(wanted)
         images, pieces = found
         kept, skipped = _kept_and_skipped(index, pieces)
         check_bad([BadImageError(path, reason) for path, reason in skipped], len(index), request.skip_bad)
@@ -129,10 +120,10 @@ class ImageCache:
 
     def _check_room(self, wanted: _Wanted) -> None:
         """Find out before anything is read in vain."""
-        if wanted.largest_bytes > self.limit_bytes:
+        if wanted.largest_bytes > (limit := cache_limit_bytes()):
             raise CacheUnavailableError(
                 f"they would take {wanted.largest_bytes / 1e9:.1f} GB, more than the cache's limit of "
-                f"{self.limit_bytes / 1e9:.1f} GB (HOMEFOLD_CACHE_LIMIT, or homefold data cache --limit)."
+                f"{limit / 1e9:.1f} GB (HOMEFOLD_CACHE_LIMIT, or homefold data cache --limit)."
             )
         with _disk_trouble(self.directory):
             self.directory.mkdir(parents=True, exist_ok=True)
@@ -168,7 +159,7 @@ class ImageCache:
 
     def shrink(self, to_bytes: int | None = None) -> list[CacheEntry]:
         """Delete what was not used for longest until the rest takes at most `to_bytes`; returns what was deleted."""
-        limit, entries = self.limit_bytes if to_bytes is None else to_bytes, self.entries()
+        limit, entries = cache_limit_bytes() if to_bytes is None else to_bytes, self.entries()
         total, deleted = sum(entry.bytes for entry in entries), []
         for entry in reversed(entries):
             if total > limit and self._remove(entry.folder):
@@ -181,7 +172,7 @@ class ImageCache:
             return [path for path in self.directory.iterdir() if path.is_dir() and not path.name.startswith(".")]
         return []
 
-    def _open(self, wanted: _Wanted) -> tuple[np.ndarray, tuple[Piece, ...]] | None:
+    def _open(self, wanted: _Wanted) -> _Found | None:
         """The wanted images from an entry that has them one after the other."""
         for entry in self.entries():
             position = entry.position_of(wanted.keys)
@@ -205,16 +196,16 @@ class ImageCache:
             return images, pieces
         return None
 
-    def _build(self, wanted: _Wanted) -> None:
-        """Make an entry of exactly the wanted pieces, unless another process just did."""
+    def _build(self, wanted: _Wanted) -> _Found:
+        """Make an entry of exactly the wanted pieces, unless another process just did, and open it."""
         final = self.directory / _entry_name(wanted)
         with _disk_trouble(self.directory), self._turn(final.name, wanted.request.progress):
-            if self._open(wanted) is not None:
-                return
+            if (found := self._open(wanted)) is not None:
+                return found
             building = self.directory / f"{_BUILDING}{final.name}"
             shutil.rmtree(building, ignore_errors=True)
             self._remove_abandoned()
-            self.shrink(self.limit_bytes - wanted.largest_bytes)
+            self.shrink(cache_limit_bytes() - wanted.largest_bytes)
             building.mkdir()
             try:
                 with (building / IMAGES_FILE).open("w+b") as file:
@@ -228,6 +219,9 @@ class ImageCache:
                 building.rename(final)
             finally:
                 shutil.rmtree(building, ignore_errors=True)
+        if (found := self._open(wanted)) is None:
+            raise CacheUnavailableError(f"{self.directory} was emptied meanwhile.")
+        return found
 
     def _fill(self, wanted: _Wanted, file: IO[bytes]) -> list[Piece]:
         """Write all images into the open file; returns the pieces they make."""
