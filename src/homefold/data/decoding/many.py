@@ -6,18 +6,20 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
 from homefold.data.archives import ArchiveImage, FileImage
-from homefold.data.decoding.image import BadImageError
+from homefold.data.decoding.image import MAX_MEGAPIXELS, BadImageError, Resize
 from homefold.data.decoding.pool import borrowed_decoders
 from homefold.data.index import Decodable, LoadRequest
 from homefold.errors import DataError
+from homefold.runtime.progress import ProgressReporter
 from homefold.runtime.text import some
 
-__all__ = ["check_bad", "compact", "decode_all", "decode_into", "map_images", "one_ahead"]
+__all__ = ["check_bad", "compact", "decode_all", "decode_into", "load_images", "map_images", "one_ahead"]
 
 _NAMED_AT_MOST = 10
 _Item = TypeVar("_Item")
@@ -118,6 +120,33 @@ def decode_all(
     check_bad(list(bad.values()), n, request.skip_bad)
     kept = compact(images, bad)
     return images[: len(kept)], kept, [(error.name, error.reason) for error in bad.values()]
+
+
+def load_images(
+    paths: Sequence[str | Path],
+    *,
+    size: tuple[int, int] = (224, 224),
+    resize: Resize = "squash",
+    skip_bad: bool = False,
+    workers: int | None = None,
+    reporter: ProgressReporter | None = None,
+    max_megapixels: float = MAX_MEGAPIXELS,
+) -> tuple[np.ndarray, list[Path], list[tuple[str, str]]]:
+    """Decode images that need no labels.
+
+    Args:
+        paths: image files, as from `find_images`.
+        size, resize, skip_bad, workers, reporter, max_megapixels: as in `LoadRequest`.
+
+    Returns:
+        The images, `(n, height, width, 3)` uint8; the path of each; `(path, reason)` of those left out.
+    """
+    files = [Path(path) for path in paths]
+    request = LoadRequest(
+        resize=resize, skip_bad=skip_bad, workers=workers, reporter=reporter, max_megapixels=max_megapixels
+    )
+    images, kept, skipped = decode_all([FileImage(file) for file in files], size, request)
+    return images, [files[i] for i in kept], skipped
 
 
 def check_bad(bad: Sequence[BadImageError], total: int, skip_bad: bool) -> None:
