@@ -207,6 +207,15 @@ def test_a_dataset_is_cached_with_the_same_bytes(tmp_path, by_processes, cache_d
 
 
 @pytest.mark.slow
+def test_what_a_reporter_raises_comes_out_and_ends_the_processes(tmp_path, by_processes, monkeypatch):
+    monkeypatch.setattr(Listener, "advance", lambda *_, **__: os.read(-1, 1))
+    images = np.zeros((6, 8, 8, 3), np.uint8)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        decode_into(images, _files(tmp_path)[:6], range(6), LoadRequest(reporter=Listener()))
+    assert by_processes.process_ids == ()
+
+
+@pytest.mark.slow
 def test_settings_that_cannot_work_are_told_as_threads_tell_them(tmp_path, by_processes):
     (tmp_path / "image.png").write_bytes(_encoded("PNG"))
     with pytest.raises(ConfigError, match="at least 1 each"):

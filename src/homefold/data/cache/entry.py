@@ -74,25 +74,6 @@ def checksum(images: np.ndarray) -> int:
     return found
 
 
-def _map_array(path: Path, shape: tuple[int, ...]) -> np.ndarray | None:
-    """An array of this shape, whose file cannot be deleted as long as it lives; None if it cannot be used.
-
-    The lock is on the open file, of which the map keeps a copy: filelock's end with their own object. Writing to the
-    array never reaches the file.
-    """
-    try:
-        with path.open("rb") as file:
-            if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_SH)
-            header = _header(shape)
-            complete = os.fstat(file.fileno()).st_size == len(header) + int(np.prod(shape))
-            if not complete or file.read(len(header)) != header:
-                return None
-            return np.memmap(file, dtype=np.uint8, mode="c", offset=len(header), shape=shape)
-    except OSError:
-        return None
-
-
 @dataclass(frozen=True)
 class Piece:
     """The images of one domain inside an entry.
@@ -148,11 +129,21 @@ class CacheEntry:
     def images(self, position: int, pieces: int) -> np.ndarray | None:
         """The images of so many pieces from `position` on, mapped; None if they are damaged or gone.
 
-        The entry cannot be deleted as long as the array lives.
+        The entry cannot be deleted as long as the array lives: the lock is on the open file, of which the map keeps a
+        copy (filelock's end with their own object). Writing to the array never reaches the file.
         """
         ends = np.cumsum([0, *(piece.rows for piece in self.pieces)]).tolist()
-        mapped = _map_array(self.folder / IMAGES_FILE, (ends[-1], *self.size, 3))
-        if mapped is None:
+        shape = (ends[-1], *self.size, 3)
+        header = _header(shape)
+        try:
+            with (self.folder / IMAGES_FILE).open("rb") as file:
+                if fcntl is not None:
+                    fcntl.flock(file, fcntl.LOCK_SH)
+                complete = os.fstat(file.fileno()).st_size == len(header) + int(np.prod(shape))
+                if not complete or file.read(len(header)) != header:
+                    return None
+                mapped = np.memmap(file, dtype=np.uint8, mode="c", offset=len(header), shape=shape)
+        except OSError:
             return None
         for i in range(position, position + pieces):
             if checksum(mapped[ends[i] : ends[i + 1]]) != self.pieces[i].checksum:

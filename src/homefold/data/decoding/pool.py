@@ -18,12 +18,14 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 
+from homefold.data.decoding.image import Resize
 from homefold.data.decoding.process import LEFT, PIXELS, Batch
 from homefold.data.index import Decodable, LoadRequest
 from homefold.errors import ConfigError
@@ -107,7 +109,11 @@ class DecoderPool:
         """
         if not self.start():
             return list(range(len(sources)))
-        job = _Job(images, sources, rows, request, task, len(self._decoders))
+        how = (images.shape[1], images.shape[2]), request.resize, request.max_megapixels, _current_folder()
+        at_once = max(1, min(_LARGEST_BATCH, len(rows) // (len(self._decoders) * _BATCHES_EACH)))
+        starts = range(0, len(rows), at_once)
+        pending = deque(range(start, min(start + at_once, len(rows))) for start in starts)
+        job = _Job(images, sources, rows, how, task, pending)
         for decoder in self._drive_all(job):
             self._remove(decoder)
         job.left.extend(place for batch in job.pending for place in batch)
@@ -151,47 +157,37 @@ class DecoderPool:
             )
 
 
+@dataclass(eq=False)
 class _Job:
     """One call: batches that nobody has taken yet, and what came of the others."""
 
-    def __init__(
-        self,
-        images: np.ndarray,
-        sources: Sequence[Decodable],
-        rows: Sequence[int],
-        request: LoadRequest,
-        task: Task,
-        decoders: int,
-    ) -> None:
-        self._images, self._sources, self._rows = images, sources, rows
-        self._task, self._reporting = task, threading.Lock()
-        size = int(images.shape[1]), int(images.shape[2])
-        self._how = size, request.resize, request.max_megapixels, _current_folder()
-        at_once = max(1, min(_LARGEST_BATCH, len(rows) // (decoders * _BATCHES_EACH)))
-        starts = range(0, len(rows), at_once)
-        self.pending = deque(range(start, min(start + at_once, len(rows))) for start in starts)
-        self.left: list[int] = []
+    images: np.ndarray
+    sources: Sequence[Decodable]
+    rows: Sequence[int]
+    how: tuple[tuple[int, int], Resize, float, str | None]
+    task: Task
+    pending: deque[range]
+    left: list[int] = field(default_factory=list)
+    reporting: threading.Lock = field(default_factory=threading.Lock)
 
     def drive(self, decoder: _Decoder) -> _Decoder | None:
         """Have a process decode batches until none is left; returns the process if it failed."""
         in_flight: deque[range] = deque()
-        try:
-            while True:
+        while True:
+            try:
                 while len(in_flight) < _IN_FLIGHT and (batch := self._take()):
                     in_flight.append(batch)
-                    decoder.send(Batch([self._sources[place] for place in batch], *self._how))
+                    decoder.send(Batch([self.sources[place] for place in batch], *self.how))
                 if not in_flight:
                     return None
-                batch = in_flight[0]
-                left = [place for place in batch if not decoder.receive(self._images[self._rows[place]])]
-                in_flight.popleft()
-                self.left.extend(left)
-                with self._reporting:
-                    self._task.advance(len(batch) - len(left))
-        # It ended: no more can be written, or nothing comes.
-        except (OSError, EOFError):
-            self.left.extend(place for batch in in_flight for place in batch)
-            return decoder
+                left = [place for place in in_flight[0] if not decoder.receive(self.images[self.rows[place]])]
+            # It ended: no more can be written, or nothing comes.
+            except (OSError, EOFError):
+                self.left.extend(place for batch in in_flight for place in batch)
+                return decoder
+            self.left.extend(left)
+            with self.reporting:
+                self.task.advance(len(in_flight.popleft()) - len(left))
 
     def _take(self) -> range | None:
         try:
