@@ -123,8 +123,8 @@ def decode_picture(
     _check_resize(size, resize)
     with _told(name):
         _check_pixels(picture, name, max_megapixels)
-        picture.load()
-        return _finished(_eight_bit(picture), picture.size, _orientation(picture), size, resize)
+        picture.load()  # at its own size, which a JPEG not read yet would lose
+        return _pixels(picture, size, resize)
 
 
 def resize_images(images: np.ndarray, size: tuple[int, int], resize: Resize = "squash") -> np.ndarray:
@@ -211,7 +211,7 @@ def _check_pixels(image: Image.Image, name: str, max_megapixels: float) -> None:
 
 
 def _pixels(image: Image.Image, size: tuple[int, int] | None, resize: Resize) -> np.ndarray:
-    """Resize before the other steps where that changes nothing: each of them copies the image."""
+    """The pixels `(height, width, 3)`, upright, on white; resized first, because each other step copies the image."""
     extent: tuple[float, float] = image.size
     if size is not None and image.format in ("JPEG", "MPO"):
         extent = _draft(image, _stored_size(size, _orientation(image)), resize)
@@ -220,13 +220,7 @@ def _pixels(image: Image.Image, size: tuple[int, int] | None, resize: Resize) ->
     orientation = _orientation(image)
     if image.format == "TIFF":
         extent = image.size
-    return _finished(_eight_bit(image), extent, orientation, size, resize)
-
-
-def _finished(
-    image: Image.Image, extent: tuple[float, float], orientation: int, size: tuple[int, int] | None, resize: Resize
-) -> np.ndarray:
-    """The pixels `(height, width, 3)` of an image in mode L, RGB or RGBA: resized, upright, on white."""
+    image = _eight_bit(image)
     if size is not None:
         image = _resized(image, extent, _stored_size(size, orientation), resize)
     if orientation in _UPRIGHT:
