@@ -23,8 +23,7 @@ from homefold.features.averaging import WeightAverage, average_is_due, saved_his
 from homefold.features.batches import FeatureStore, ImageStore
 from homefold.features.collapse import FeatureSpread, feature_spread, metric_advice, require_spread
 from homefold.features.gradient_step import GradientStep, require_even_parts, worth_compiling
-from homefold.features.sampling import epoch_batches
-from homefold.features.schedule import learning_rate_factor
+from homefold.features.schedule import epoch_batches, learning_rate_factor
 from homefold.runtime.device import autocast, resolve_precision
 from homefold.runtime.module_state import load_exactly, require_same
 from homefold.runtime.processes import add_up, current_processes, from_first

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import numpy as np
 import torch
 from torch import nn
 
+from homefold.config.features import FeatureConfig
 from homefold.errors import ConfigError
+from homefold.features.blocks import early_blocks, last_modules
+from homefold.features.network import FeatureNet
 
-__all__ = ["MixStyle", "beta_quantiles", "draw_beta", "mix_styles"]
+__all__ = ["MixStyle", "beta_quantiles", "draw_beta", "mix_styles", "mixed_styles"]
 
 _TABLE_SIZE = 4097
 _SMALLEST_VARIANCE = 1e-6
@@ -100,3 +103,21 @@ class MixStyle:
         mixed, ratio, order = torch.rand(3, len(maps), device=maps.device).unbind()
         own_share = torch.where(mixed < self._probability, draw_beta(ratio, self._quantiles), 1.0)
         return mix_styles(maps, order.argsort(), own_share)
+
+
+def mixed_styles(
+    config: FeatureConfig, net: FeatureNet, device: torch.device, size: tuple[int, int]
+) -> AbstractContextManager[None]:
+    """Inside the block `net` trains with styles mixed where `config` says so; without names, after `early_blocks`.
+
+    Args:
+        config: how often, how strongly, and after which blocks.
+        net: what is trained.
+        device: where it is.
+        size: height and width of its images.
+    """
+    if not config.mix_style_probability:
+        return nullcontext()
+    names = config.mix_style_layers or early_blocks(net.backbone, size)
+    modules = last_modules(net.backbone, names, "mix_style_layers")
+    return MixStyle(net, modules, config.mix_style_probability, config.mix_style_alpha, device).attached()

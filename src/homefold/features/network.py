@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import nn
 
-from homefold.config.features import Head
+from homefold.config.features import FeatureConfig, Head
 from homefold.config.preprocessing import Normalisation
 from homefold.errors import ConfigError
-from homefold.features.backbones import output_dim
+from homefold.features.backbones import build_backbone, output_dim
+from homefold.runtime.seeding import isolated_seed
 
-__all__ = ["FeatureNet", "build_head"]
+__all__ = ["FeatureNet", "build_feature_net", "build_head"]
 
 _STATISTICS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
@@ -90,3 +93,32 @@ class FeatureNet(nn.Module):
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         z: torch.Tensor = self.head(self.pooled(images))
         return z
+
+
+def build_feature_net(
+    config: FeatureConfig,
+    image_size: tuple[int, int],
+    *,
+    normalisation: Normalisation,
+    seed: int,
+    pretrained: bool,
+    backbone: nn.Module | None = None,
+) -> FeatureNet:
+    """The network that `config` describes, before stage 1.
+
+    Args:
+        config: backbone, weights, head and feature size.
+        image_size: `(height, width)` of its input.
+        normalisation: statistics of its input.
+        seed: of what starts at random.
+        pretrained: start from the configured weights; False when a saved state will be loaded into it.
+        backbone: used instead of the configured one; a copy of it is trained, so that it can serve again.
+    """
+    with isolated_seed(seed, "network"):
+        if backbone is None:
+            backbone = build_backbone(config.backbone, config.weights if pretrained else "none")
+        else:
+            backbone = copy.deepcopy(backbone).requires_grad_(True)
+        return FeatureNet(
+            backbone, image_size, head=config.head, feature_dim=config.feature_dim, normalisation=normalisation
+        )

@@ -23,9 +23,9 @@ from homefold.features.collapse import FeatureSpread
 from homefold.features.extraction import extract_features
 from homefold.features.loop import Batch, TrainingRun, complete_run, go_on_from
 from homefold.features.loss import pairwise_metric_loss_bound
+from homefold.features.mix_style import mixed_styles
 from homefold.features.network import FeatureNet
 from homefold.features.objective import Objective
-from homefold.features.style_variation import mixed_styles
 from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.runtime.seeding import derive_seed, isolated_seed
 from homefold.store.files import read_state

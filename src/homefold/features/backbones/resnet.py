@@ -16,14 +16,7 @@ _PUBLISHED_CLASSES = 1000
 
 
 class _BasicBlock(nn.Module):
-    """Two 3×3 convolutions beside a shortcut.
-
-    Args:
-        channels: of the input.
-        width: channels of the convolutions.
-        stride: of the first one.
-        downsample: the shortcut; None passes the input on.
-    """
+    """Two 3×3 convolutions, the first with the stride, beside a shortcut; None passes the input on."""
 
     expansion = 1
 
@@ -45,14 +38,7 @@ class _BasicBlock(nn.Module):
 
 
 class _Bottleneck(nn.Module):
-    """A 1×1, a 3×3 and a 1×1 convolution beside a shortcut; the last gives four times as many channels.
-
-    Args:
-        channels: of the input.
-        width: channels of the first two convolutions.
-        stride: of the 3×3 one.
-        downsample: the shortcut; None passes the input on.
-    """
+    """A 1×1, a 3×3 with the stride and a 1×1 convolution to four times as many channels, beside a shortcut."""
 
     expansion = 4
 

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
 import torch
 from torch import nn
 
 from homefold.config.backbones import backbone_named
 from homefold.errors import ConfigError
-from homefold.features.chains import BackboneStages, NamedPart, chain
+from homefold.features.stage_maps import BackboneStages, NamedPart, chain
 
 __all__ = ["WideResNet"]
 
-_PAPER = MappingProxyType(
-    {
-        "preprocessing.image_size": 32,
-        "features.weights": "none",
-        "features.learning_rate": 0.1,
-        "features.weight_decay": 5e-4,
-        "features.schedule": "step",
-        "features.milestones": (0.25, 0.5, 0.75),
-        "features.decay": 0.2,
-    }
-)
+_PAPER = {
+    "preprocessing.image_size": 32,
+    "features.weights": "none",
+    "features.learning_rate": 0.1,
+    "features.weight_decay": 5e-4,
+    "features.schedule": "step",
+    "features.milestones": (0.25, 0.5, 0.75),
+    "features.decay": 0.2,
+}
 
 
 class _WideBlock(nn.Module):
