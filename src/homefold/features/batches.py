@@ -54,11 +54,7 @@ class ImageStore:
         return to_pixels(chosen)
 
     def batches(self, order: torch.Tensor) -> Iterator[torch.Tensor]:
-        """The bytes `(b, h, w, 3)` of one batch after the other, on the device, without waiting for it.
-
-        Args:
-            order: `(batches, b)` indices.
-        """
+        """The bytes `(b, h, w, 3)` of one batch after the other, on the device. order: `(batches, b)` indices."""
         if self.resident:
             yield from (self._bytes[indices] for indices in order.to(self.device))
             return
@@ -78,11 +74,7 @@ class ImageStore:
 
 
 class FeatureStore:
-    """What a frozen backbone makes of all images, handed out as an `ImageStore` hands out images.
-
-    Args:
-        features: `(n, d)`, on the device.
-    """
+    """What a frozen backbone makes of all images, `(n, d)` on the device, handed out as images are."""
 
     def __init__(self, features: torch.Tensor) -> None:
         self.features = features

@@ -41,12 +41,9 @@ def backbone_blocks(backbone: nn.Module) -> dict[str, tuple[nn.Module, ...]]:
 
 
 def last_modules(backbone: nn.Module, names: Sequence[str], setting: str) -> list[nn.Module]:
-    """The last module of each block called so, whose output is the block's; an unknown name gets a sentence.
+    """The last module of each block called so, whose output is the block's.
 
-    Args:
-        backbone: any network.
-        names: of its blocks.
-        setting: what asks for them, to stand at the beginning of the sentence.
+    An unknown name gets a sentence, which begins with the `setting` that asks.
     """
     blocks = backbone_blocks(backbone)
     unknown = [name for name in names if name not in blocks]
@@ -69,10 +66,6 @@ def early_blocks(backbone: nn.Module, size: tuple[int, int]) -> tuple[str, ...]:
     A vision transformer's blocks give no such maps, and where a network comes in few large parts, the map after one of
     them says what is in an image rather than how it looks.
 
-    Args:
-        backbone: any network; left as it was.
-        size: height and width of its images.
-
     >>> from homefold.features.backbones import build_backbone
     >>> early_blocks(build_backbone("digits"), (32, 32))
     ('block1', 'block2')
@@ -87,13 +80,9 @@ def early_blocks(backbone: nn.Module, size: tuple[int, int]) -> tuple[str, ...]:
 
 
 def block_outputs(backbone: nn.Module, names: Sequence[str], size: tuple[int, int], setting: str) -> dict[str, object]:
-    """What some blocks give for one image, by their names; it is sent through the network to see.
+    """What some blocks give for one image, by their names: it is sent through the network, which is left as it was.
 
-    Args:
-        backbone: any network; left as it was.
-        names: of its blocks; one through which the image does not pass is left out.
-        size: height and width of the image.
-        setting: what asks, as for `last_modules`.
+    A block through which it does not pass is left out. `setting` is what asks, as for `last_modules`.
     """
     found: dict[str, object] = {}
     handles = [

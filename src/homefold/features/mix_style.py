@@ -41,11 +41,7 @@ def mix_styles(maps: torch.Tensor, partners: torch.Tensor, own_share: torch.Tens
     """Give every map the channel means and deviations λ · its own + (1 − λ) · its partner's.
 
     The statistics are constants for the gradient. A map with λ = 1 comes out as it was, bit for bit.
-
-    Args:
-        maps: `(n, c, h, w)`.
-        partners: `(n,)` rows to mix with.
-        own_share: `(n,)` λ in [0, 1].
+    maps: `(n, c, h, w)`, partners: `(n,)` rows to mix with, own_share: `(n,)` λ in [0, 1].
     """
     with torch.autocast(maps.device.type, enabled=False):
         variance, mean = torch.var_mean(maps.detach().float(), dim=(2, 3), correction=0)
@@ -108,14 +104,7 @@ class MixStyle:
 def mixed_styles(
     config: FeatureConfig, net: FeatureNet, device: torch.device, size: tuple[int, int]
 ) -> AbstractContextManager[None]:
-    """Inside the block `net` trains with styles mixed where `config` says so; without names, after `early_blocks`.
-
-    Args:
-        config: how often, how strongly, and after which blocks.
-        net: what is trained.
-        device: where it is.
-        size: height and width of its images.
-    """
+    """Inside the block `net` trains with styles mixed where `config` says so; without names, after `early_blocks`."""
     if not config.mix_style_probability:
         return nullcontext()
     names = config.mix_style_layers or early_blocks(net.backbone, size)

@@ -20,6 +20,7 @@ _STATISTICS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
     "none": ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
 }
+_HIDDEN_LAYERS = {"mlp": 1, "office-home": 2}
 
 
 def build_head(kind: Head, dim_in: int, dim_out: int) -> nn.Module:
@@ -38,14 +39,12 @@ def build_head(kind: Head, dim_in: int, dim_out: int) -> nn.Module:
         return nn.Identity()
     if kind == "linear":
         return nn.Linear(dim_in, dim_out)
-    if kind == "mlp":
-        return nn.Sequential(nn.Linear(dim_in, dim_in), nn.LeakyReLU(0.2), nn.Linear(dim_in, dim_out))
-    if kind == "office-home":
-        return nn.Sequential(
-            nn.Linear(dim_in, dim_in), nn.LeakyReLU(0.2), nn.Linear(dim_in, dim_in), nn.LeakyReLU(0.2),
-            nn.Linear(dim_in, dim_out),
-        )  # fmt: skip
-    raise ConfigError(f"there is no head {kind!r}; choose none, linear, mlp or office-home.")
+    if kind not in _HIDDEN_LAYERS:
+        raise ConfigError(f"there is no head {kind!r}; choose none, linear, mlp or office-home.")
+    hidden: list[nn.Module] = []
+    for _ in range(_HIDDEN_LAYERS[kind]):
+        hidden += [nn.Linear(dim_in, dim_in), nn.LeakyReLU(0.2)]
+    return nn.Sequential(*hidden, nn.Linear(dim_in, dim_out))
 
 
 class FeatureNet(nn.Module):

@@ -23,11 +23,10 @@ def learning_rate_factor(
 
     Args:
         schedule: `one-cycle` rises from 1/25 over the first 30 % and falls to 1/10,000, both along a cosine; `step`
-            multiplies by `decay` at each milestone; `constant` is 1.
+            multiplies by `decay` at each milestone, a fraction of the training; `constant` is 1.
         step: from 0.
         total_steps: of the whole training.
-        milestones: fractions of the training at which `step` decays.
-        decay: factor of each milestone.
+        milestones, decay: of `step`.
 
     >>> [round(learning_rate_factor("one-cycle", s, 101), 4) for s in (0, 30, 100)]
     [0.04, 1.0, 0.0001]
@@ -50,8 +49,7 @@ def epoch_batches(
     """Indices of one epoch's batches, `(batches, batch_size)`; a last incomplete batch is left out.
 
     Args:
-        labels: `(n,)` class of each image, on the CPU.
-        domains: `(n,)` domain of each image, on the CPU.
+        labels, domains: `(n,)` class and domain of each image, on the CPU.
         batch_size: images a batch; at most n.
         sampling: `shuffled` visits every image once; `balanced` fills every batch as evenly as it can with all
             domain × class cells, visiting each cell in shuffled rounds, so small cells come more often.

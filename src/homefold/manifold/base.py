@@ -186,13 +186,12 @@ def explained_share(cosine: float, baseline: float) -> float:
 def report_on(
     config: ManifoldConfig, best_epoch: int, baseline: float, cosine: float, trouble: str = "", **facts: Any
 ) -> ManifoldReport:
-    """The report of a manifold that reaches held-out features by `cosine`.
+    """The report of a manifold that reaches held-out features by `cosine`, where a constant reaches `baseline`.
 
     Args:
         config: that it was fitted with.
         best_epoch: the epoch kept, from 1; 0 where nothing was trained.
-        baseline: what a constant reaches.
-        cosine: what the manifold reaches.
+        baseline, cosine: means over the held-out features.
         trouble: why it is of no use, and what to change; empty when all is well.
         **facts: of its kind.
     """

@@ -26,16 +26,7 @@ from homefold.runtime.captured_step import CapturedStep, recorder_for
 from homefold.runtime.progress import ProgressReporter
 from homefold.runtime.seeding import generator, isolated_seed
 
-__all__ = [
-    "GAN",
-    "build_gan",
-    "coverage",
-    "discriminator_loss",
-    "fit_gan",
-    "generator_loss",
-    "gradient_penalty",
-    "mean_pairwise_distance",
-]
+__all__ = ["GAN", "coverage", "discriminator_loss", "generator_loss", "gradient_penalty", "mean_pairwise_distance"]
 
 _JUDGING_SAMPLES = 4096
 _LEAST_DIVERSITY = 0.1
@@ -56,12 +47,7 @@ def generator_loss(fake_scores: torch.Tensor) -> torch.Tensor:
 
 
 def gradient_penalty(real_scores: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
-    """R1: mean over rows of |∇_z D(z)|².
-
-    Args:
-        real_scores: (n, 1) scores of `real`.
-        real: (n, d), requires a gradient.
-    """
+    """R1: mean over rows of |∇_z D(z)|². real_scores: (n, 1) of `real`: (n, d), which requires a gradient."""
     (gradient,) = torch.autograd.grad(real_scores.sum(), real, create_graph=True)
     return gradient.square().sum(dim=1).mean()
 
@@ -86,10 +72,8 @@ class GAN(Manifold):
     """A generator with a linear output; its discriminator lives only while it trains.
 
     Args:
-        feature_dim: dimensions d of a feature.
-        latent_dim: dimensions of u.
         decoder: (n, latent_dim) -> (n, d), without batch statistics.
-        bank_size: rows of the bank before fitting.
+        feature_dim, latent_dim, bank_size: as for a `Manifold`.
     """
 
     has_encoder = False

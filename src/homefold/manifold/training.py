@@ -64,14 +64,9 @@ def train_epochs(
     """Run the epochs, leave the best or the last weights in `model`, and return the epoch they come from.
 
     Args:
-        model: whose weights are chosen.
-        config: how long it trains, and how.
-        train: (n, d) features.
+        model, config, train, seed, reporter, keep: as in `fit_manifold`.
         learn: makes the steps of an epoch and returns its figures.
         judge: the score of `model` on held-out features, higher being better, and its figures.
-        seed: order and noise follow from it.
-        reporter: is told of each epoch.
-        keep: the epoch to keep.
         trouble: how the error begins when a figure or the score is no number any more.
     """
     epochs = config.resolved_epochs

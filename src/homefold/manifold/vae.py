@@ -14,29 +14,14 @@ from torch.nn import functional as F
 from homefold.config.manifold import ManifoldConfig
 from homefold.config.manifolds import manifold_named
 from homefold.errors import ConfigError
-from homefold.manifold.base import (
-    SLOPE,
-    Manifold,
-    ManifoldReport,
-    baseline_cosine,
-    explained_share,
-    mlp,
-    report_on,
-)
+from homefold.manifold.base import SLOPE, Manifold, ManifoldReport, baseline_cosine, explained_share, mlp, report_on
 from homefold.manifold.training import Batches, fused_adamw, load_weights, train_epochs
 from homefold.manifold.vae_gradient import VAEGradient, linear_layers
 from homefold.runtime.captured_step import CapturedStep, recorder_for
 from homefold.runtime.progress import ProgressReporter
 from homefold.runtime.seeding import generator, isolated_seed
 
-__all__ = [
-    "VAE",
-    "build_vae",
-    "fit_vae",
-    "gaussian_kl",
-    "reconstruction_loss",
-    "vae_loss",
-]
+__all__ = ["VAE", "build_vae", "fit_vae", "gaussian_kl", "reconstruction_loss", "vae_loss"]
 
 _ACTIVE_VARIANCE = 0.01
 _LEAST_EXPLAINED = 0.1
@@ -77,11 +62,9 @@ class VAE(Manifold):
     """An encoder to a Gaussian posterior over u, and a decoder back to a feature with a linear output.
 
     Args:
-        feature_dim: dimensions d of a feature.
-        latent_dim: dimensions of u.
         encoder: (n, d) -> (n, 2 * latent_dim), mean and log-variance side by side.
         decoder: (n, latent_dim) -> (n, d).
-        bank_size: rows of the bank before fitting.
+        feature_dim, latent_dim, bank_size: as for a `Manifold`.
     """
 
     has_encoder = True

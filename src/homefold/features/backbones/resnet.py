@@ -109,21 +109,10 @@ def _layer(
     return nn.Sequential(first, *(block(wide, width, 1, None) for _ in range(blocks - 1)))
 
 
-@backbone_named("resnet18", pretrained=True)
-def _resnet18() -> ResNet:
-    return ResNet(_BasicBlock, (2, 2, 2, 2))
-
-
-@backbone_named("resnet34", pretrained=True)
-def _resnet34() -> ResNet:
-    return ResNet(_BasicBlock, (3, 4, 6, 3))
-
-
-@backbone_named("resnet50", pretrained=True)
-def _resnet50() -> ResNet:
-    return ResNet(_Bottleneck, (3, 4, 6, 3))
-
-
-@backbone_named("resnet101", pretrained=True)
-def _resnet101() -> ResNet:
-    return ResNet(_Bottleneck, (3, 4, 23, 3))
+for _name, _block, _blocks in (
+    ("resnet18", _BasicBlock, (2, 2, 2, 2)),
+    ("resnet34", _BasicBlock, (3, 4, 6, 3)),
+    ("resnet50", _Bottleneck, (3, 4, 6, 3)),
+    ("resnet101", _Bottleneck, (3, 4, 23, 3)),
+):
+    backbone_named(_name, pretrained=True)(lambda block=_block, blocks=_blocks: ResNet(block, blocks))
