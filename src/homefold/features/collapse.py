@@ -9,7 +9,7 @@ import torch
 from homefold.errors import FeatureCollapseError
 from homefold.features.loss import cosine_normalise
 
-__all__ = ["GENERAL_ADVICE", "FeatureSpread", "feature_spread", "metric_advice", "require_spread"]
+__all__ = ["FeatureSpread", "feature_spread", "metric_advice", "require_spread"]
 
 _SMALLEST_NORM = 1e-4
 _SMALLEST_DEVIATION = 1e-4
@@ -48,12 +48,6 @@ def feature_spread(z: torch.Tensor, labels: torch.Tensor) -> FeatureSpread:
         same=mean(equal & others),
         different=mean(~equal & others),
     )
-
-
-GENERAL_ADVICE = (
-    "Lower features.learning_rate, or the weights and rates of the method's own (homefold methods NAME lists them)."
-)
-"""What to do in the training of any other method."""
 
 
 def metric_advice(*, has_head: bool, has_cross_entropy: bool, learning_rate: float) -> str:

@@ -21,7 +21,7 @@ from homefold.data.dataset import DomainDataset
 from homefold.errors import ConfigError, ModelFileError, TrainingDivergedError, cut, shown
 from homefold.features.averaging import WeightAverage, average_is_due, saved_history
 from homefold.features.batches import FeatureStore, ImageStore
-from homefold.features.collapse import GENERAL_ADVICE, FeatureSpread, feature_spread, require_spread
+from homefold.features.collapse import FeatureSpread, feature_spread, require_spread
 from homefold.features.gradient_step import GradientStep, require_even_parts, worth_compiling
 from homefold.features.schedule import epoch_batches, learning_rate_factor
 from homefold.runtime.device import autocast, resolve_precision
@@ -112,7 +112,8 @@ class TrainingRun(ABC):
     @property
     def collapse_advice(self) -> str:
         """What a person is told to do when all features became one."""
-        return GENERAL_ADVICE
+        own = "the weights and rates of the method's own (homefold methods NAME lists them)"
+        return f"Lower features.learning_rate, or {own}."
 
     def __init__(
         self,
