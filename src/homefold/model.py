@@ -22,7 +22,7 @@ from homefold.data.index import LoadRequest
 from homefold.data.registry import domain_names, load_dataset
 from homefold.errors import ConfigError, DataError, ModelFileError, shown
 from homefold.features import FeatureNet
-from homefold.features.style_variation import require_style_layers
+from homefold.features.blocks import last_modules
 from homefold.manifold import build_manifold
 from homefold.projection import Projection
 from homefold.runtime.device import deterministic_algorithms, resolve_device
@@ -193,7 +193,7 @@ class Homefold:
         """The settings, the blocks of style by their names in this network; complains before any image is decoded."""
         self.config.require_consistent()
         net = self._build_net(pretrained=True)
-        require_style_layers(self.config.features, net.backbone)
+        last_modules(net.backbone, self.config.features.mix_style_layers, "mix_style_layers")
         build_manifold(self.config.manifold, net.feature_dim)
         style = named_blocks(self.config.style, net.backbone, self._size)
         if self.config.style.blocks and not style.blocks:

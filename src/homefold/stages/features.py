@@ -18,7 +18,7 @@ from homefold.config.views import WHOLE, View
 from homefold.features import FeatureConfig, FeatureNet, TrainedFeatures, train_features
 from homefold.features.averaging import interpolate_back
 from homefold.features.backbones import build_backbone, find_weights
-from homefold.features.style_variation import require_style_layers
+from homefold.features.blocks import last_modules
 from homefold.stages.encoder import Encoder, build_net, frozen
 from homefold.stages.own_code import backbone_code
 from homefold.stages.task import ImageSet, TaskKey, TrainingTask
@@ -69,7 +69,7 @@ def require_stage_1(config: HomefoldConfig) -> None:
     features = config.features
     features.require_consistent()
     if features.mix_style_layers:
-        require_style_layers(features, _untrained(features.backbone))
+        last_modules(_untrained(features.backbone), features.mix_style_layers, "mix_style_layers")
 
 
 @lru_cache(maxsize=1)

@@ -31,7 +31,7 @@ _OF_THE_KERNEL = (torch.float32, torch.bfloat16, torch.float16)
 def style_modules(backbone: nn.Module, names: Sequence[str]) -> list[nn.Module]:
     """The last module of each named block, in their order."""
     modules = last_modules(backbone, names, "blocks of style")
-    passed = [block.name for block in backbone_blocks(backbone) if block.name in names]
+    passed = [name for name in backbone_blocks(backbone) if name in names]
     if passed != list(names):
         raise ConfigError(
             f"blocks of style must stand in the order in which an image passes them, {' '.join(passed)}; got "

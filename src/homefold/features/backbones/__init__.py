@@ -14,13 +14,7 @@ from torch import nn
 from homefold.config.backbones import BACKBONES
 from homefold.errors import ConfigError, ModelFileError, shown
 
-__all__ = [
-    "build_backbone",
-    "find_weights",
-    "list_backbones",
-    "output_dim",
-    "output_for_one_image",
-]
+__all__ = ["build_backbone", "find_weights", "list_backbones", "output_dim", "output_for_one_image"]
 
 _LARGE_PX = 512
 

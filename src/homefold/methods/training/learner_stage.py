@@ -15,7 +15,6 @@ from torch.nn import functional as F
 from homefold.data.dataset import DomainDataset
 from homefold.errors import ConfigError
 from homefold.features import FeatureConfig
-from homefold.features.collapse import GENERAL_ADVICE
 from homefold.features.loop import Batch, ParameterGroup, TrainingRun, complete_run
 from homefold.features.training import FeatureReport
 from homefold.methods.base import code_key
@@ -175,7 +174,6 @@ class _LearnerRun(TrainingRun):
     """A learner under its own loss, selected by the cross entropy of held-out source images, as Deep All is."""
 
     net: Learner
-    collapse_advice = GENERAL_ADVICE
 
     def __init__(
         self,
