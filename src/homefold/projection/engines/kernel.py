@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 
 from homefold.config.search import SearchConfig
-from homefold.projection.engines.on_chip import STEP_RULES, STOPPING_RULES, tile_for
+from homefold.projection.engines.fused import STEP_RULES, STOPPING_RULES, tile_for
 
 __all__ = ["launch"]
 

@@ -35,7 +35,7 @@ def loss_curve(
 
 
 def reference(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: SearchConfig) -> Search:
-    """The search, whose whole curve is there before the stopping rule sees it. See `SearchFunction`."""
+    """The search, whose whole curve is there before the stopping rule sees it."""
     n, s, _ = starts.shape
     rule = stopping_rule(config)
     chosen = torch.empty_like(starts)

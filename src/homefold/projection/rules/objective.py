@@ -1,6 +1,7 @@
-"""The search's loss and gradient for an MLP decoder, derived by hand: no graph, half the arithmetic.
+"""What the search for u* minimises, L_S, and its gradient: by autograd, or by hand for an MLP decoder.
 
-G(u) = W h + b with h the last hidden layer. Against a target t̂ of length one
+By hand there is no graph and half the arithmetic. G(u) = W h + b with h the last hidden layer. Against a target t̂ of
+length one
 
     G(u) · t̂ = h · p + c,  with p = Wᵀ t̂ and c = b · t̂ found once for each target, and
     |G(u)|²  = h · (q + w) + |b|²,  with q = M h + w, M = Wᵀ W and w = Wᵀ b found once for each decoder,
@@ -11,18 +12,54 @@ through the hidden layers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
 
-from homefold.projection.rules.objective.cosine import Decoder
+__all__ = [
+    "Decoder",
+    "MLPDecoder",
+    "MLPGradient",
+    "Measure",
+    "cosine_distance",
+    "gradient_function",
+    "loss_and_gradient",
+    "mlp_decoder",
+    "mlp_loss_and_gradient",
+    "weights_version",
+]
 
-__all__ = ["MLPDecoder", "MLPGradient", "mlp_decoder", "mlp_loss_and_gradient", "weights_version"]
+Decoder = Callable[[torch.Tensor], torch.Tensor]
+"""G: latents `(rows, k)` to features `(rows, d)`, each row on its own."""
+
+Measure = Callable[..., tuple[torch.Tensor, torch.Tensor]]
+"""Latents `(rows, k)`, and what it needs of the targets, to the loss `(rows,)` and its gradient `(rows, k)`."""
 
 _SMALLEST = 1e-24
+
+
+def cosine_distance(z: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """L_S = 1 − cos(z_t, z), row by row: `(n, d)` and `(n, d)` to `(n,)`; a zero row is similar to nothing.
+
+    The clamp stands inside the root, whose gradient at zero would be infinite.
+
+    >>> cosine_distance(torch.tensor([[2.0, 0.0]]), torch.tensor([[0.0, 1.0]]))
+    tensor([1.])
+    """
+    length, target_length = (x.square().sum(1).clamp_min(_SMALLEST).sqrt() for x in (z, target))
+    return 1 - (z * target).sum(1) / (length * target_length)
+
+
+def loss_and_gradient(decode: Decoder, u: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """L_S `(rows,)` at latents `u: (rows, k)`, and its gradient `(rows, k)`, by autograd."""
+    with torch.enable_grad():
+        u = u.detach().requires_grad_()
+        loss = cosine_distance(decode(u), targets)
+        (gradient,) = torch.autograd.grad(loss.sum(), u)
+    return loss.detach(), gradient
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,3 +211,18 @@ class MLPGradient:
     def __call__(self, u: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """L_S `(rows,)` at `u: (rows, k)`, and its gradient `(rows, k)`, which the next call overwrites."""
         return mlp_loss_and_gradient(self.decoder, u, self._p, self._c, self._buffers)
+
+
+def gradient_function(decode: Decoder, targets: torch.Tensor, repeats: int = 1) -> Measure:
+    """Latents `(rows, k)` to the loss and its gradient, by hand for an MLP decoder and by autograd for any other.
+
+    Args:
+        decode: G.
+        targets: `(n, d)`.
+        repeats: rows for each target, one after the other.
+    """
+    decoder = mlp_decoder(decode)
+    if decoder is not None and decoder.gram.dtype == targets.dtype:
+        return MLPGradient(decoder, targets, repeats)
+    rows = targets.repeat_interleave(repeats, dim=0)
+    return lambda u: loss_and_gradient(decode, u, rows)
