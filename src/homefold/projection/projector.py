@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import torch
 
@@ -56,8 +55,14 @@ class Projection:
         similarities = self.similarity_before, self.similarity_after
         return self.features, self.latents, *similarities, self.iterations, self.start
 
-    def _with(self, tensors: Iterable[Any]) -> Projection:
-        return Projection(*tensors, self.start_names, self.engine)
+    @staticmethod
+    def of(tensors: Iterable[torch.Tensor], start_names: tuple[str, ...], engine: str) -> Projection:
+        """What `tensors` was taken from."""
+        features, latents, before, after, iterations, start = tensors
+        return Projection(features, latents, before, after, iterations, start, start_names, engine)
+
+    def _with(self, tensors: Iterable[torch.Tensor]) -> Projection:
+        return Projection.of(tensors, self.start_names, self.engine)
 
     def cpu(self) -> Projection:
         """The same, with every tensor on the CPU."""
@@ -150,8 +155,8 @@ def _project_rows(manifold: Manifold, z: torch.Tensor, size: int, config: Search
     def tensors(manifold: Manifold, z: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return _project_tile(manifold, z, size, config, seed, engine).tensors
 
-    found: Any = recorded_rows(manifold, z, tensors, key=(config, seed, size), recorder=recorder)
-    return Projection(*found, start_names(config, manifold), engine)
+    found = recorded_rows(manifold, z, tensors, key=(config, seed, size), recorder=recorder)
+    return Projection.of(found, start_names(config, manifold), engine)
 
 
 @lru_cache

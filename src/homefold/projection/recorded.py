@@ -58,14 +58,8 @@ def recorded_rows(
 ) -> tuple[torch.Tensor, ...]:
     """`function(manifold, z)`, from the fourth call on by a recording of it; the last used recordings are kept.
 
-    A manifold whose weights changed or were moved is recorded anew.
-
-    Args:
-        manifold: what the function works with.
-        z: `(n, d)`.
-        function: must do the same whatever the values.
-        key: the settings on which the function depends.
-        recorder: of the device.
+    A manifold whose weights changed or were moved is recorded anew. The function must do the same whatever the values,
+    and the key holds the settings on which it depends.
     """
     place = (key, len(z), *_modes(z.device))
     version = weights_version((*manifold.parameters(), *manifold.buffers()))

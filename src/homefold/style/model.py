@@ -37,13 +37,7 @@ _OF_THE_KERNEL = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def named_blocks(config: StyleConfig, backbone: nn.Module, size: tuple[int, int]) -> StyleConfig:
-    """`config` with the names that `early` stands for in this network: none where it has no such maps.
-
-    Args:
-        config: as it was asked for.
-        backbone: any network.
-        size: height and width of its images.
-    """
+    """`config` with the names that `early` stands for in this network: none where it has no such maps."""
     return replace(config, blocks=early_blocks(backbone, size)) if config.blocks == (EARLY,) else config
 
 
@@ -81,12 +75,9 @@ def kernel_fits(maps: torch.Tensor) -> bool:
 
 
 class BlockStyle(nn.Module):
-    """Moves styles after one block to the mean source style there.
+    """Moves styles after one block to the mean source style `(2 c,)` there, as far as `weight` says.
 
-    Args:
-        mean: `(2 c,)` of the source styles.
-        deviation: `(2 c,)` of the source styles; saved with them, and not needed to move any.
-        weight: how far a style is moved.
+    The deviation `(2 c,)` of the source styles is saved with them, and not needed to move any.
     """
 
     mean: torch.Tensor
@@ -108,12 +99,9 @@ class BlockStyle(nn.Module):
 
 
 class StyleModel(nn.Module):
-    """Source styles after each of some blocks.
+    """Source styles after each of `config.blocks`: one part a block, in their order.
 
-    Args:
-        config: which blocks, and how styles are modelled.
-        parts: one a block, in the order of `config.blocks`; where each source domain has its own, those of the first
-            domain, then those of the next.
+    Where each source domain has its own, those of the first domain come first, then those of the next.
     """
 
     def __init__(self, config: StyleConfig, parts: Sequence[BlockStyle]) -> None:
@@ -155,13 +143,7 @@ def _size_of_style(tensors: Mapping[str, torch.Tensor], index: int, name: str) -
 
 
 def require_channels(style: StyleModel, backbone: nn.Module, size: tuple[int, int]) -> None:
-    """Refuse styles that are not those of the maps after their blocks.
-
-    Args:
-        style: what was saved.
-        backbone: of the network; its outline will do.
-        size: height and width of its images.
-    """
+    """Refuse styles that are not those of the maps after their blocks; of the backbone its outline will do."""
     blocks = style.config.blocks
     outputs = block_outputs(backbone, blocks, size, "blocks of style")
     for parts in style.homes:

@@ -56,12 +56,8 @@ def _autograd_measure(decode: Decoder) -> Measure:
 class TensorSearch:
     """The search of a fixed number of rows whose whole memory is tensors that stay where they are.
 
-    Args:
-        decode: G.
-        config: rules and number of steps.
-        targets: `(samples, d)`, and
-        starts: `(rows, k)`: tensors of the shapes, the type and the device of what will be searched.
-        compile: compile the arithmetic of an MLP decoder.
+    Of `targets: (samples, d)` and `starts: (rows, k)` it takes shape, type and device. The arithmetic of an MLP decoder
+    is compiled if `compile` says so.
     """
 
     def __init__(

@@ -22,7 +22,6 @@ from torch import nn
 __all__ = [
     "Decoder",
     "MLPDecoder",
-    "MLPGradient",
     "Measure",
     "cosine_distance",
     "gradient_function",
@@ -142,39 +141,22 @@ def _prepare(decode: nn.Sequential) -> MLPDecoder | None:
 
 @dataclass(frozen=True, eq=False)
 class _Buffers:
-    """Memory for what a step computes; where it is None, fresh memory is taken."""
+    """Memory for what a step computes; where it is None, fresh memory is taken, for a compiler to do without."""
 
     hidden: Sequence[torch.Tensor | None]
     backward: Sequence[torch.Tensor | None]
     q: torch.Tensor | None = None
     product: torch.Tensor | None = None
 
-    @staticmethod
-    def none(decoder: MLPDecoder) -> _Buffers:
-        """Fresh memory each time, for a compiler to do without."""
-        return _Buffers([None] * len(decoder.biases), [None] * len(decoder.widths))
-
-    @staticmethod
-    def of(decoder: MLPDecoder, rows: int, like: torch.Tensor) -> _Buffers:
-        """Memory for so many rows, used again in every step."""
-        hidden = [like.new_empty(rows, len(bias)) for bias in decoder.biases]
-        backward = [like.new_empty(rows, width) for width in decoder.widths]
-        return _Buffers(hidden, backward, torch.empty_like(hidden[-1]), torch.empty_like(hidden[-1]))
-
 
 def mlp_loss_and_gradient(
     decoder: MLPDecoder, u: torch.Tensor, p: torch.Tensor, c: torch.Tensor, buffers: _Buffers | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """L_S `(rows,)` at `u: (rows, k)`, and its gradient `(rows, k)`.
+    """L_S `(rows,)` at `u: (rows, k)`, and its gradient `(rows, k)`, which the next call with these buffers overwrites.
 
-    Args:
-        decoder: G.
-        u: `(rows, k)`.
-        p: `(rows, h)`, and
-        c: `(rows,)`, see `MLPDecoder.target_terms`.
-        buffers: what to compute in.
+    p `(rows, h)` and c `(rows,)` are the rows' `MLPDecoder.target_terms`.
     """
-    d, at = decoder, buffers or _Buffers.none(decoder)
+    d, at = decoder, buffers or _Buffers([None] * len(decoder.biases), [None] * len(decoder.widths))
     h, hidden = u, []
     for weight, bias, out in zip(d.weights, d.biases, at.hidden, strict=True):
         h = torch.nn.functional.leaky_relu_(torch.addmm(bias, h, weight, out=out), d.slope)
@@ -193,26 +175,6 @@ def mlp_loss_and_gradient(
     return 1 - cosine, gradient
 
 
-class MLPGradient:
-    """L_S and its gradient at latents of a fixed number of rows, computed in buffers that every step uses again.
-
-    Args:
-        decoder: G.
-        targets: `(n, d)`.
-        repeats: rows for each target, one after the other.
-    """
-
-    def __init__(self, decoder: MLPDecoder, targets: torch.Tensor, repeats: int = 1) -> None:
-        self.decoder = decoder
-        p, c = decoder.target_terms(targets)
-        self._p, self._c = p.repeat_interleave(repeats, dim=0), c.repeat_interleave(repeats)
-        self._buffers = _Buffers.of(decoder, len(self._c), targets)
-
-    def __call__(self, u: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """L_S `(rows,)` at `u: (rows, k)`, and its gradient `(rows, k)`, which the next call overwrites."""
-        return mlp_loss_and_gradient(self.decoder, u, self._p, self._c, self._buffers)
-
-
 def gradient_function(decode: Decoder, targets: torch.Tensor, repeats: int = 1) -> Measure:
     """Latents `(rows, k)` to the loss and its gradient, by hand for an MLP decoder and by autograd for any other.
 
@@ -222,7 +184,11 @@ def gradient_function(decode: Decoder, targets: torch.Tensor, repeats: int = 1) 
         repeats: rows for each target, one after the other.
     """
     decoder = mlp_decoder(decode)
-    if decoder is not None and decoder.gram.dtype == targets.dtype:
-        return MLPGradient(decoder, targets, repeats)
-    rows = targets.repeat_interleave(repeats, dim=0)
-    return lambda u: loss_and_gradient(decode, u, rows)
+    if decoder is None or decoder.gram.dtype != targets.dtype:
+        rows = targets.repeat_interleave(repeats, dim=0)
+        return lambda u: loss_and_gradient(decode, u, rows)
+    p, c = (term.repeat_interleave(repeats, dim=0) for term in decoder.target_terms(targets))
+    hidden = [targets.new_empty(len(c), len(bias)) for bias in decoder.biases]
+    backward = [targets.new_empty(len(c), width) for width in decoder.widths]
+    buffers = _Buffers(hidden, backward, torch.empty_like(hidden[-1]), torch.empty_like(hidden[-1]))
+    return lambda u: mlp_loss_and_gradient(decoder, u, p, c, buffers)
