@@ -58,6 +58,7 @@ def test_every_setting_has_a_default_and_a_range():
             assert setting.search != "0 to 0"
     assert {name for name, settings in found.items() if not settings} == {
         "deep-all",
+        "linear-probe",
         "without-projection",
         "without-features",
         "nearest",

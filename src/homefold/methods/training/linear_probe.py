@@ -101,13 +101,7 @@ def _as_layer(probe: Any, classes: int) -> dict[str, torch.Tensor]:
 
 
 class TrainedProbe(TrainedMethod):
-    """Answers softmax(W z + b) for features z of the untouched backbone.
-
-    Args:
-        task: what it was trained on.
-        stage: W and b.
-        encoder: makes what computes z.
-    """
+    """Answers softmax(W z + b) for features z of the untouched backbone; the stage holds W and b."""
 
     def __init__(self, task: TrainingTask, stage: Stage, encoder: Callable[[], Encoder]) -> None:
         self._stage, self._encoder, self._class_names = stage, encoder, task.source.class_names

@@ -7,7 +7,7 @@ import torch
 
 from homefold.config.search import SearchConfig
 from homefold.manifold.base import mlp
-from homefold.projection.engines.on_chip import STEP_RULES, STOPPING_RULES, side, tile_for, why_not_on_chip
+from homefold.projection.engines.fused import STEP_RULES, STOPPING_RULES, side, tile_for, why_not_on_chip
 
 HOPPER, ADA = 232_448, 101_376
 

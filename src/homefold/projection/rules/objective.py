@@ -1,6 +1,7 @@
-"""The search's loss and gradient for an MLP decoder, derived by hand: no graph, half the arithmetic.
+"""What the search for u* minimises, L_S, and its gradient: by autograd, or by hand for an MLP decoder.
 
-G(u) = W h + b with h the last hidden layer. Against a target t̂ of length one
+By hand there is no graph and half the arithmetic. G(u) = W h + b with h the last hidden layer. Against a target t̂ of
+length one
 
     G(u) · t̂ = h · p + c,  with p = Wᵀ t̂ and c = b · t̂ found once for each target, and
     |G(u)|²  = h · (q + w) + |b|²,  with q = M h + w, M = Wᵀ W and w = Wᵀ b found once for each decoder,
@@ -11,18 +12,53 @@ through the hidden layers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
 
-from homefold.projection.rules.objective.cosine import Decoder
+__all__ = [
+    "Decoder",
+    "MLPDecoder",
+    "Measure",
+    "cosine_distance",
+    "gradient_function",
+    "loss_and_gradient",
+    "mlp_decoder",
+    "mlp_loss_and_gradient",
+    "weights_version",
+]
 
-__all__ = ["MLPDecoder", "MLPGradient", "mlp_decoder", "mlp_loss_and_gradient", "weights_version"]
+Decoder = Callable[[torch.Tensor], torch.Tensor]
+"""G: latents `(rows, k)` to features `(rows, d)`, each row on its own."""
+
+Measure = Callable[..., tuple[torch.Tensor, torch.Tensor]]
+"""Latents `(rows, k)`, and what it needs of the targets, to the loss `(rows,)` and its gradient `(rows, k)`."""
 
 _SMALLEST = 1e-24
+
+
+def cosine_distance(z: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """L_S = 1 − cos(z_t, z), row by row: `(n, d)` and `(n, d)` to `(n,)`; a zero row is similar to nothing.
+
+    The clamp stands inside the root, whose gradient at zero would be infinite.
+
+    >>> cosine_distance(torch.tensor([[2.0, 0.0]]), torch.tensor([[0.0, 1.0]]))
+    tensor([1.])
+    """
+    length, target_length = (x.square().sum(1).clamp_min(_SMALLEST).sqrt() for x in (z, target))
+    return 1 - (z * target).sum(1) / (length * target_length)
+
+
+def loss_and_gradient(decode: Decoder, u: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """L_S `(rows,)` at latents `u: (rows, k)`, and its gradient `(rows, k)`, by autograd."""
+    with torch.enable_grad():
+        u = u.detach().requires_grad_()
+        loss = cosine_distance(decode(u), targets)
+        (gradient,) = torch.autograd.grad(loss.sum(), u)
+    return loss.detach(), gradient
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,39 +141,22 @@ def _prepare(decode: nn.Sequential) -> MLPDecoder | None:
 
 @dataclass(frozen=True, eq=False)
 class _Buffers:
-    """Memory for what a step computes; where it is None, fresh memory is taken."""
+    """Memory for what a step computes; where it is None, fresh memory is taken, for a compiler to do without."""
 
     hidden: Sequence[torch.Tensor | None]
     backward: Sequence[torch.Tensor | None]
     q: torch.Tensor | None = None
     product: torch.Tensor | None = None
 
-    @staticmethod
-    def none(decoder: MLPDecoder) -> _Buffers:
-        """Fresh memory each time, for a compiler to do without."""
-        return _Buffers([None] * len(decoder.biases), [None] * len(decoder.widths))
-
-    @staticmethod
-    def of(decoder: MLPDecoder, rows: int, like: torch.Tensor) -> _Buffers:
-        """Memory for so many rows, used again in every step."""
-        hidden = [like.new_empty(rows, len(bias)) for bias in decoder.biases]
-        backward = [like.new_empty(rows, width) for width in decoder.widths]
-        return _Buffers(hidden, backward, torch.empty_like(hidden[-1]), torch.empty_like(hidden[-1]))
-
 
 def mlp_loss_and_gradient(
     decoder: MLPDecoder, u: torch.Tensor, p: torch.Tensor, c: torch.Tensor, buffers: _Buffers | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """L_S `(rows,)` at `u: (rows, k)`, and its gradient `(rows, k)`.
+    """L_S `(rows,)` at `u: (rows, k)`, and its gradient `(rows, k)`, which the next call with these buffers overwrites.
 
-    Args:
-        decoder: G.
-        u: `(rows, k)`.
-        p: `(rows, h)`, and
-        c: `(rows,)`, see `MLPDecoder.target_terms`.
-        buffers: what to compute in.
+    p `(rows, h)` and c `(rows,)` are the rows' `MLPDecoder.target_terms`.
     """
-    d, at = decoder, buffers or _Buffers.none(decoder)
+    d, at = decoder, buffers or _Buffers([None] * len(decoder.biases), [None] * len(decoder.widths))
     h, hidden = u, []
     for weight, bias, out in zip(d.weights, d.biases, at.hidden, strict=True):
         h = torch.nn.functional.leaky_relu_(torch.addmm(bias, h, weight, out=out), d.slope)
@@ -156,21 +175,20 @@ def mlp_loss_and_gradient(
     return 1 - cosine, gradient
 
 
-class MLPGradient:
-    """L_S and its gradient at latents of a fixed number of rows, computed in buffers that every step uses again.
+def gradient_function(decode: Decoder, targets: torch.Tensor, repeats: int = 1) -> Measure:
+    """Latents `(rows, k)` to the loss and its gradient, by hand for an MLP decoder and by autograd for any other.
 
     Args:
-        decoder: G.
+        decode: G.
         targets: `(n, d)`.
         repeats: rows for each target, one after the other.
     """
-
-    def __init__(self, decoder: MLPDecoder, targets: torch.Tensor, repeats: int = 1) -> None:
-        self.decoder = decoder
-        p, c = decoder.target_terms(targets)
-        self._p, self._c = p.repeat_interleave(repeats, dim=0), c.repeat_interleave(repeats)
-        self._buffers = _Buffers.of(decoder, len(self._c), targets)
-
-    def __call__(self, u: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """L_S `(rows,)` at `u: (rows, k)`, and its gradient `(rows, k)`, which the next call overwrites."""
-        return mlp_loss_and_gradient(self.decoder, u, self._p, self._c, self._buffers)
+    decoder = mlp_decoder(decode)
+    if decoder is None or decoder.gram.dtype != targets.dtype:
+        rows = targets.repeat_interleave(repeats, dim=0)
+        return lambda u: loss_and_gradient(decode, u, rows)
+    p, c = (term.repeat_interleave(repeats, dim=0) for term in decoder.target_terms(targets))
+    hidden = [targets.new_empty(len(c), len(bias)) for bias in decoder.biases]
+    backward = [targets.new_empty(len(c), width) for width in decoder.widths]
+    buffers = _Buffers(hidden, backward, torch.empty_like(hidden[-1]), torch.empty_like(hidden[-1]))
+    return lambda u: mlp_loss_and_gradient(decoder, u, p, c, buffers)
