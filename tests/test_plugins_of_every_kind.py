@@ -15,7 +15,7 @@ from forgetting import forget_plugins, forgetting
 from homefold import Homefold, ManifoldProjector, load_plugin, preset_config
 from homefold.cli import main
 from homefold.config.backbones import BACKBONES
-from homefold.config.manifolds import MANIFOLDS
+from homefold.config.manifold import MANIFOLDS
 from homefold.data import list_datasets, load_digits_mini
 from homefold.errors import ConfigError, ModelFileError
 from homefold.features.blocks import early_blocks

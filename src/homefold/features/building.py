@@ -7,7 +7,7 @@ import copy
 from torch import nn
 
 from homefold.config.features import FeatureConfig
-from homefold.config.preprocessing import Normalisation
+from homefold.config.whole import Normalisation
 from homefold.features.backbones import build_backbone
 from homefold.features.network import FeatureNet
 from homefold.runtime.seeding import isolated_seed

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from homefold.config.features import Head
-from homefold.config.preprocessing import Normalisation
+from homefold.config.whole import Normalisation
 from homefold.errors import ConfigError
 from homefold.features.backbones import output_dim
 

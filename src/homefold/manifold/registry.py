@@ -7,8 +7,7 @@ from typing import Literal
 
 import torch
 
-from homefold.config.manifold import ManifoldConfig
-from homefold.config.manifolds import MANIFOLDS
+from homefold.config.manifold import MANIFOLDS, ManifoldConfig
 from homefold.manifold.base import Manifold
 from homefold.runtime.progress import ProgressReporter
 

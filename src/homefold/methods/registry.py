@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from homefold.config.method_spec import split_settings
+from homefold.config.grammar import split_settings
 from homefold.errors import ConfigError
 from homefold.methods.info import MethodInfo
 from homefold.runtime.registry import Registry

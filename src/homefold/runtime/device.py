@@ -9,7 +9,6 @@ from contextlib import contextmanager
 import torch
 
 from homefold.errors import ConfigError
-from homefold.runtime.precision import Precision
 
 __all__ = [
     "autocast",
@@ -55,7 +54,7 @@ def resolve_device(name: str | torch.device = "auto") -> torch.device:
     return device
 
 
-def resolve_precision(precision: Precision, device: torch.device) -> torch.dtype:
+def resolve_precision(precision: str, device: torch.device) -> torch.dtype:
     """The type that training computes in: bfloat16 on CUDA where the chip has it, float32 elsewhere, when `auto`."""
     if precision == "auto":
         fast = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)

@@ -6,8 +6,7 @@ from typing import Any
 
 from homefold.config import HomefoldConfig
 from homefold.config.backbones import BACKBONES
-from homefold.config.manifold import ManifoldConfig
-from homefold.config.manifolds import MANIFOLDS
+from homefold.config.manifold import MANIFOLDS, ManifoldConfig
 from homefold.errors import ModelFileError, shown
 from homefold.runtime.code import joined_keys, key_of_thing
 from homefold.runtime.registry import Registry

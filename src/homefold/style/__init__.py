@@ -1,6 +1,6 @@
 """The style of an unseen image brought to the styles of the sources, inside the network, its content kept."""
 
-from homefold.config.style import StyleConfig
+from homefold.config import StyleConfig
 from homefold.style.blocks import named_blocks
 from homefold.style.model import StyleModel, collect_styles, fit_style, require_channels, style_modules, styled_net
 from homefold.style.statistics import map_style, restyle

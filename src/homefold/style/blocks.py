@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from torch import nn
 
-from homefold.config.style import EARLY, StyleConfig
+from homefold.config.whole import EARLY, StyleConfig
 from homefold.features.blocks import early_blocks
 
 __all__ = ["named_blocks"]
