@@ -22,10 +22,10 @@ __all__ = [
     "change_settings",
     "config_from_dict",
     "config_to_dict",
-    "make_room",
     "parse_setting",
     "parse_settings",
     "replace_settings",
+    "replaced",
     "saved_config",
     "split_settings",
     "with_settings",
@@ -143,38 +143,38 @@ def _written_value(hint: Any, value: Any) -> Any:
 def replace_settings(config: HomefoldConfig, settings: Mapping[str, Any]) -> HomefoldConfig:
     """`config` with the settings at dotted names replaced: `{"features.epochs": 5}`.
 
-    A setting that leaves no room for others turns them off, unless they are named too; see `make_room`.
+    A setting that leaves no room for others turns them off, unless they are named too; see `_make_room`.
     """
     settings = current_names(settings)
     for name in settings:
         _type_of(name)
-    return _replaced(make_room(config, settings), settings)
+    return replaced(_make_room(config, settings), settings)
 
 
-def _replaced(config: Any, settings: Mapping[str, Any]) -> Any:
-    """All at once: some values fit together only."""
+def replaced(config: C, settings: Mapping[str, Any]) -> C:
+    """The settings `config`, or a part of them, with the values at dotted names; all at once, as some only fit so."""
     values = {name: value for name, value in settings.items() if "." not in name}
     parts: dict[str, dict[str, Any]] = {}
     for name, value in settings.items():
         part, dot, inner = name.partition(".")
         if dot:
             parts.setdefault(part, {})[inner] = value
-    inside = {part: _replaced(values.get(part, getattr(config, part)), inner) for part, inner in parts.items()}
-    return replace(config, **values | inside)
+    inside = {part: replaced(values.get(part, getattr(config, part)), inner) for part, inner in parts.items()}
+    return replace(config, **values | inside)  # type: ignore[type-var]
 
 
 def _type_of(name: str) -> Any:
     """The type of the setting, or of the part, at a dotted name."""
     kind: Any = HomefoldConfig
     for depth, part in enumerate(name.split(".")):
-        known = hints_of(kind) if dataclasses.is_dataclass(kind) else {}
+        known = hints_of(kind) if isinstance(kind, type) and dataclasses.is_dataclass(kind) else {}
         if part not in known:
             raise unknown_setting(".".join(name.split(".")[: depth + 1]) if known else name, known)
         kind = known[part]
     return kind
 
 
-def make_room(config: HomefoldConfig, settings: Mapping[str, Any]) -> HomefoldConfig:
+def _make_room(config: HomefoldConfig, settings: Mapping[str, Any]) -> HomefoldConfig:
     """`config` with all off that these settings, once they are replaced, leave no room for.
 
     A frozen backbone sees images once and as they are: no augmentation, no MixStyle, and so no mirrored views.

@@ -62,6 +62,7 @@ C = TypeVar("C")
 _STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 _PLAIN = frozenset({bool, int, float, str, type(None)})
 
+_hints: dict[type[Any], Mapping[str, Any]] = {}
 _places: dict[type[Any], str] = {}
 
 if TYPE_CHECKING:
@@ -115,10 +116,11 @@ def _before(kind: type[Any]) -> str:
     return f"{place_of(kind)}." if place_of(kind) else ""
 
 
-@functools.cache
 def hints_of(kind: type[Any]) -> Mapping[str, Any]:
     """The types of a dataclass's fields by name, without their ranges; asked once, as Python takes long to tell."""
-    return MappingProxyType(typing.get_type_hints(kind))
+    if kind not in _hints:
+        _hints[kind] = MappingProxyType(typing.get_type_hints(kind))
+    return _hints[kind]
 
 
 def unknown_setting(name: str, known: Iterable[str]) -> ConfigError:

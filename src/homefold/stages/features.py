@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import asdict, replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -22,6 +21,7 @@ from homefold.features.style_variation import require_style_layers
 from homefold.stages.encoder import Encoder, build_net, frozen
 from homefold.stages.own_code import backbone_code
 from homefold.stages.task import ImageSet, TaskKey, TrainingTask
+from homefold.store.files import file_digest
 from homefold.store.stage_store import Stage, StageId, stage_id
 
 __all__ = [
@@ -44,11 +44,7 @@ _AFTER_TRAINING = ("keep_pretrained",)
 
 @cache
 def _file_digest(path: Path, size: int, modified_ns: int) -> str:
-    hasher = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            hasher.update(block)
-    return hasher.hexdigest()[:24]
+    return file_digest(path)[:24]
 
 
 def weights_identity(config: FeatureConfig) -> str:
