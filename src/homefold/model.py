@@ -247,8 +247,7 @@ class Homefold:
 
     def features(self, data: ImageData) -> np.ndarray:
         """f's raw features `(n, d)` of images."""
-        parts = [self.trained.encoder.of(images)[0] for images, _ in self._image_chunks(data)]
-        return torch.cat(parts).cpu().numpy()
+        return self.searched_features(data, look=self.config.look.plain, styled=False)
 
     def searched_features(self, data: ImageData, *, look: LookConfig | None = None, styled: bool = True) -> np.ndarray:
         """What `feature_model` takes: raw features `(n, d)`, the mean of all views.
@@ -446,7 +445,6 @@ class Homefold:
         )
 
     def _restored_style(self, net: FeatureNet, tensors: dict[str, torch.Tensor] | None) -> StyleModel | None:
-        """The source styles that were saved; None where the settings leave styles as they are."""
         config = self.config.style
         if bool(config.blocks) != (tensors is not None):
             raise ModelFileError("its settings and its files do not agree on whether styles are brought home.")

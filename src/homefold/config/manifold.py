@@ -21,15 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @plain_dataclass(frozen=True)
 class ManifoldRecord:
-    """What there is to know of a kind of manifold.
-
-    Args:
-        build: from its settings, the size of a feature and that of the bank to one into which a saved state loads.
-        fit: from settings and features to a manifold that is frozen and has a report; see `fit_manifold`.
-        epochs: where the settings name none.
-        learning_rate: where the settings name none.
-        has_settings: whether any setting beside the kind decides what it is.
-    """
+    """What there is to know of a kind of manifold; see `manifold_named`."""
 
     build: Callable[[Any, int, int], Any]
     fit: Callable[..., Any]
@@ -49,11 +41,14 @@ def manifold_named(
     learning_rate: float = 1e-3,
     has_settings: bool = True,
 ) -> Callable[[F], F]:
-    """Register the manifold that the decorated function fits.
+    """Register the manifold that the decorated function fits: from settings and features, as `fit_manifold` has them,
+    to a manifold that is frozen and has a report.
 
     Args:
         name: what people type.
-        build, epochs, learning_rate, has_settings: as in `ManifoldRecord`.
+        build: from its settings, the size of a feature and that of the bank to one into which a saved state loads.
+        epochs, learning_rate: where the settings name none.
+        has_settings: whether any setting beside the kind decides what it is.
     """
 
     def keep(fit: F) -> F:

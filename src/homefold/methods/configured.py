@@ -18,22 +18,22 @@ __all__ = ["ConfiguredMethod", "configured", "without_changes"]
 
 _NUMBERS = re.compile(r"[-+.\deE]+(/[-+.\deE]+)+")
 # What a run is identified by, or what all methods must share to be comparable.
-_DECIDED_FOR_ALL = {
-    "seed": "--first-seed",
-    "features.backbone": "--backbone",
-    "features.select": "--selection",
-    "preprocessing.image_size": "--set",
-    "preprocessing.resize": "--set",
-    "preprocessing.normalisation": "--set",
-    "features.held_out": "--set",
-}
+_DECIDED_FOR_ALL = (
+    "seed",
+    "features.backbone",
+    "features.select",
+    "features.held_out",
+    "preprocessing.image_size",
+    "preprocessing.resize",
+    "preprocessing.normalisation",
+)
 
 
 @dataclass(frozen=True)
 class ConfiguredMethod(Method):
     """`method`, with some of the settings that are common to all methods changed for it alone.
 
-    It runs as `method` would in a benchmark whose `--set` says the same, and so shares every stage that does not depend
+    It runs as `method` would in a benchmark whose settings say the same, and so shares every stage that does not depend
     on what is changed.
 
     Args:
@@ -50,10 +50,7 @@ class ConfiguredMethod(Method):
             if names.count(name) > 1:
                 raise ConfigError(f"{name} is set more than once for {self.method.info.name}; give it one value.")
             if name in _DECIDED_FOR_ALL:
-                raise ConfigError(
-                    f"{name} cannot be set for {self.method.info.name} alone; set it for all methods by "
-                    f"{_DECIDED_FOR_ALL[name]}."
-                )
+                raise ConfigError(f"{name} cannot be set for {self.method.info.name} alone; set it for all methods.")
         change_settings(HomefoldConfig(), self._values(), names_only=True)
 
     def _values(self) -> dict[str, Any]:

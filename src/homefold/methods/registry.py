@@ -60,7 +60,7 @@ _imported: dict[str, object] = {}
 METHODS: Registry[MethodRecord] = Registry(
     "method",
     order=lambda record: (record.wraps != "", record.place not in _FIRST, record.place in _FIRST or record.info.year),
-    also="or bring your own by --plugin FILE.py",
+    also="or bring your own in a plugin",
 )
 
 

@@ -53,8 +53,8 @@ def with_settings(method: Method, text: str) -> Method:
     known = {setting.name: setting.default for setting in method_settings(method)}
     if not known:
         raise ConfigError(
-            f"{name} has no settings of its own; what it trains with is changed by --set, or for it alone by a dotted "
-            f"name, as in {name}:features.epochs=60."
+            f"{name} has no settings of its own; what it trains with is set by dotted names, for all methods or for it "
+            f"alone, as in {name}:features.epochs=60."
         )
     values: dict[str, Any] = {}
     for part in text.split(","):

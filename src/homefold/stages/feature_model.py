@@ -42,28 +42,18 @@ def to_sphere(z: torch.Tensor) -> torch.Tensor:
 
 @dataclass
 class FeatureModel:
-    """A manifold and a classifier of features, and how features are brought to the one before the other sees them.
-
-    Args:
-        manifold: G.
-        classifier: C.
-        search: the default settings of the search.
-        normalise: scale features to the sphere first.
-        class_names: one name a class.
-        seed: of random starts.
-        calibration: `(m, d)` held-out source features, normalised as in training: they say which off-manifold
-            distance is usual.
-        temperature: that the logits are divided by before they become probabilities; 1 leaves them.
-    """
+    """A manifold and a classifier of features, and how features are brought to the one before the other sees them."""
 
     manifold: Manifold
     classifier: Classifier
     search: SearchConfig
-    normalise: bool
+    normalise: bool  # scale features to the sphere first
     class_names: tuple[str, ...]
-    seed: int
+    seed: int  # of random starts
     calibration: torch.Tensor
+    """`(m, d)` held-out source features, as in training: they say which off-manifold distance is usual."""
     temperature: float = 1.0
+    """That the logits are divided by before they become probabilities."""
 
     def __post_init__(self) -> None:
         self._scales: dict[SearchConfig, float] = {}
@@ -100,12 +90,10 @@ class FeatureModel:
         config = config or self.search
         self._wait_until_ready()
         executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="homefold-ready")
-        self._getting_ready = executor.submit(self._project_one, config)
+        self._getting_ready = executor.submit(
+            lambda: self.classify(project(self.manifold, self.calibration[:1], config, seed=self.seed), config)
+        )
         executor.shutdown(wait=False)
-
-    def _project_one(self, config: SearchConfig) -> None:
-        one = self.calibration[:1]
-        self.classify(project(self.manifold, one, config, seed=self.seed), config)
 
     def _wait_until_ready(self) -> None:
         getting_ready, self._getting_ready = self._getting_ready, None
@@ -118,17 +106,15 @@ class FeatureModel:
         It is saved for the model's own settings; for others fewer features must do, since a search may be long.
         """
         if config not in self._scales:
-            rows = self.calibration if config == self.search else self._fewer_calibration_rows()
+            rows = self.calibration
+            if config != self.search:  # a seeded draw: in their order classes and domains may take turns
+                most = -(-len(rows) // _PART_FOR_OTHER_SETTINGS)
+                drawn = stratified_rows(np.zeros(len(rows)), most, self.seed)
+                rows = rows[torch.from_numpy(drawn).to(self.device)].contiguous()
             found = project(self.manifold, rows, config, seed=self.seed)
             quantile = torch.quantile(1 - found.similarity_after, _CALIBRATION_QUANTILE)
             self._scales[config] = max(float(quantile), _SMALLEST_SCALE)
         return self._scales[config]
-
-    def _fewer_calibration_rows(self) -> torch.Tensor:
-        """A seeded draw: in their order classes and domains may take turns."""
-        most = -(-len(self.calibration) // _PART_FOR_OTHER_SETTINGS)
-        rows = stratified_rows(np.zeros(len(self.calibration)), most, self.seed)
-        return self.calibration[torch.from_numpy(rows).to(self.device)].contiguous()
 
     def logits(self, z: torch.Tensor) -> torch.Tensor:
         """C's output `(n, classes)` for prepared or projected features."""

@@ -54,10 +54,7 @@ def weights_identity(config: FeatureConfig) -> str:
     if own or config.weights in ("none", "timm") or not known:
         return "none" if own else config.weights
     path = find_weights(config.backbone, config.weights)
-    if path is None:
-        return config.weights
-    about = path.stat()
-    return _file_digest(path, about.st_size, about.st_mtime_ns)
+    return config.weights if path is None else _file_digest(path, path.stat().st_size, path.stat().st_mtime_ns)
 
 
 def require_stage_1(config: HomefoldConfig) -> None:
@@ -132,9 +129,7 @@ def fine_tuning_config(config: FeatureConfig) -> FeatureConfig:
 class FeatureStage(Encoder):
     """A trained f and the features it gives, each computed once and kept.
 
-    Args:
-        task: what it was trained on.
-        stages: its states in their order; the last one answers, those before it are what it was made from.
+    The last of `stages` answers; those before it are what it was made from.
     """
 
     def __init__(self, task: TrainingTask, stages: tuple[Stage, ...]) -> None:

@@ -319,4 +319,5 @@ def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
             names = file.keys()
             return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
     except (SafetensorError, TypeError, ValueError, RuntimeError) as error:
-        raise ModelFileError(f"{path} cannot be read ({cut(str(error))}); it was truncated or edited.") from None
+        told = str(error).partition("\n")[0]  # torch adds a trace of its own calls
+        raise ModelFileError(f"{path} cannot be read ({cut(told)}); it was truncated or edited.") from None
