@@ -19,24 +19,12 @@ __all__ = [
     "without_removed_settings",
 ]
 
-_OF_LOOK = ("views", "mirror", "textures", "styles")
-_OF_SEARCH = (
-    "encoder_start",
-    "random_starts",
-    "nearest_starts",
-    "step",
-    "rate",
-    "momentum",
-    "steps",
-    "stop",
-    "window",
-    "engine",
-    "precision",
-    "tile",
-)
+_PROJECTION = {
+    "look": "views mirror textures styles",
+    "search": "encoder_start random_starts nearest_starts step rate momentum steps stop window engine precision tile",
+}
 RENAMED: Mapping[str, str] = {
-    **{f"projection.{name}": f"look.{name}" for name in _OF_LOOK},
-    **{f"projection.{name}": f"search.{name}" for name in _OF_SEARCH},
+    f"projection.{name}": f"{part}.{name}" for part, names in _PROJECTION.items() for name in names.split()
 }
 """What a setting is called now, by the dotted name that it had."""
 
@@ -83,7 +71,7 @@ def current_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     kept = dict(values)
     if isinstance(values.get("projection"), Mapping):
         for name, value in kept.pop("projection").items():
-            part = "look" if name in _OF_LOOK else "search"
+            part = RENAMED.get(f"projection.{name}", "search").partition(".")[0]
             kept[part] = {**kept.get(part, {}), name: value}
     return kept
 

@@ -210,10 +210,8 @@ def _parts(tensors: dict[str, torch.Tensor]) -> dict[str, dict[str, torch.Tensor
     parts: dict[str, dict[str, torch.Tensor]] = {"manifold": {}, "classifier": {}, "": {}}
     for name, value in tensors.items():
         part, dot, inner = name.partition(".")
-        if dot and part in parts:
-            parts[part][inner] = value
-        else:
-            parts[""][name] = value
+        known = dot and part in parts
+        parts[part if known else ""][inner if known else name] = value
     return parts
 
 
