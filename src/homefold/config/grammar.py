@@ -166,10 +166,10 @@ def replaced(config: C, settings: Mapping[str, Any]) -> C:
 def _type_of(name: str) -> Any:
     """The type of the setting, or of the part, at a dotted name."""
     kind: Any = HomefoldConfig
-    for depth, part in enumerate(name.split(".")):
+    for part in name.split("."):
         known = hints_of(kind) if isinstance(kind, type) and dataclasses.is_dataclass(kind) else {}
         if part not in known:
-            raise unknown_setting(".".join(name.split(".")[: depth + 1]) if known else name, known)
+            raise unknown_setting(name, known)
         kind = known[part]
     return kind
 

@@ -14,14 +14,7 @@ from homefold.config.grammar import replace_settings
 from homefold.config.manifold import paper_manifold_config
 from homefold.config.migration import from_underscores
 from homefold.config.search import search_preset
-from homefold.config.whole import (
-    EARLY,
-    HomefoldConfig,
-    LookConfig,
-    PreprocessingConfig,
-    StyleConfig,
-    look_preset,
-)
+from homefold.config.whole import EARLY, HomefoldConfig, LookConfig, PreprocessingConfig, StyleConfig, look_preset
 from homefold.errors import ConfigError
 
 __all__ = ["list_presets", "preset_config"]
