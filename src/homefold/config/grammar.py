@@ -55,14 +55,8 @@ def config_from_dict(kind: type[C], values: dict[str, Any]) -> C:
 
 
 def saved_config(kind: type[C], values: dict[str, Any], origin: str) -> C:
-    """The configuration that this version or an earlier one wrote; a `ModelFileError` where its answers need a setting
-    that is gone.
-
-    Args:
-        kind: the dataclass.
-        values: plain JSON values.
-        origin: where they were found, as in "the model in photos-model".
-    """
+    """The configuration that this version or an earlier one wrote to `origin`, as in "the model in photos-model"; a
+    `ModelFileError` where its answers need a setting that is gone."""
     if isinstance(values, dict):
         values = current_settings(without_removed_settings(values, origin))
         if "look" not in hints_of(kind):  # features are not looked at
@@ -122,10 +116,7 @@ def with_settings(config: HomefoldConfig, text: str) -> HomefoldConfig:
 def change_settings(config: HomefoldConfig, settings: Mapping[str, Any], *, names_only: bool = False) -> HomefoldConfig:
     """`replace_settings` for values as people write them: one value alone, or slashes between the words of a list.
 
-    Args:
-        config: what is changed.
-        settings: plain values by dotted name.
-        names_only: look at the names alone, and leave the values: whether they fit may depend on the other settings.
+    With `names_only` the values are left alone: whether they fit may depend on other settings.
     """
     settings = current_names(settings)
     hints = {name: _type_of(name) for name in settings}

@@ -108,9 +108,7 @@ class ManifoldConfig:
 def paper_manifold_config(kind: str = "conv-vae", feature_dim: int = 256) -> ManifoldConfig:
     """The settings that the paper prints for its VAE (any network) or its GAN (VLCS).
 
-    Args:
-        kind: `"conv-vae"` (the paper's), `"vae"`, `"gan"` or `"nearest"`.
-        feature_dim: 256 for ResNet and digits, 1024 for AlexNet, whose latent is 64 instead of 32.
+    The features of ResNet and digits have 256 dimensions, those of AlexNet 1024, whose latent is 64 instead of 32.
     """
     if kind == "gan":
         return ManifoldConfig(

@@ -126,13 +126,8 @@ _REMOVED_CHOICES = {"projection.stop": ("plateau",), "style.manifold": ("vae", "
 
 
 def without_removed_settings(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
-    """Settings as an earlier version saved them, part by part, without those that are gone.
-
-    Args:
-        values: plain JSON values; what does not fit otherwise is left as it is.
-        origin: where they were found, as in "the model in photos-model"; begins the sentence that refuses a setting
-            on which the answers depend.
-    """
+    """Settings as an earlier version saved them, part by part, without those that are gone; what does not fit
+    otherwise is left as it is. `origin` begins the sentence that refuses a setting on which the answers depend."""
     return {
         part: {name: value for name, value in inner.items() if not _is_removed(part, name, inner, origin)}
         if isinstance(inner, Mapping)
