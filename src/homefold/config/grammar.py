@@ -170,7 +170,7 @@ def _make_room(config: HomefoldConfig, settings: Mapping[str, Any]) -> HomefoldC
 
     A frozen backbone sees images once and as they are: no augmentation, no MixStyle, and so no mirrored views.
     """
-    if settings.get("features.freeze") != "backbone":
+    if str(settings.get("features.freeze")) != "backbone":
         return config
     features = replace(config.features, augmentation=augmentation_preset("none"), mix_style_probability=0.0)
     views = min(config.look.views, MOST_VIEWS // 2)
