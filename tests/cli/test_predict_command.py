@@ -149,7 +149,7 @@ def test_bad_images_are_named_and_end_the_command(
 def test_one_bad_image_keeps_its_own_advice(homefold: Homefold, shared_model: Path, with_bad_images: Path) -> None:
     bad = with_bad_images / "day" / "across" / "04.png"
     ended = homefold("predict", shared_model, bad)
-    assert ended.error == f"{bad} is empty (0 bytes). Replace it, or leave it out with --skip-bad."
+    assert ended.error == f"{bad} is empty (0 bytes). Replace it, or leave it out with skip_bad."
 
 
 def test_before_a_bad_image_only_complete_answers_are_printed(

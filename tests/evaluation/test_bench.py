@@ -425,7 +425,7 @@ def test_a_process_that_dies_costs_its_own_runs_only(tiny, tiny_digits, monkeypa
     seen = []
     records = run_bench(options, dataset=tiny_digits, on_run=lambda run, record: seen.append(record.run))
     assert [record.status for record in records] == ["failed"] * 4
-    assert records[0].error == "its process was ended by SIGKILL; perhaps memory ran out: give fewer --jobs."
+    assert records[0].error == "its process was ended by SIGKILL; perhaps memory ran out: take fewer jobs."
     assert sorted(seen) == sorted(record.run for record in records)
 
 

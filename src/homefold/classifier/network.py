@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from homefold.config.classifier import ClassifierConfig
+from homefold.config import ClassifierConfig
 
 __all__ = ["Classifier", "build_classifier"]
 

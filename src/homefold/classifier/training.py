@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from homefold.classifier.network import Classifier
-from homefold.config.classifier import ClassifierConfig
+from homefold.config import ClassifierConfig
 from homefold.errors import DataError, TrainingDivergedError
 from homefold.runtime.captured_step import CapturedStep, recorder_for
 from homefold.runtime.progress import ProgressReporter, SilentReporter

@@ -139,7 +139,7 @@ def _how_it_ended(code: int | None) -> str:
         )
     if code is not None and code < 0:
         name = signal.Signals(-code).name
-        hint = "; perhaps memory ran out: give fewer --jobs" if name == "SIGKILL" else ""
+        hint = "; perhaps memory ran out: take fewer jobs" if name == "SIGKILL" else ""
         return f"its process was ended by {name}{hint}."
     return f"its process ended with exit code {code} before the run was done; its own message stands above."
 

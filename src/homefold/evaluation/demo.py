@@ -127,7 +127,7 @@ def _train_deep_all(
 def _require_own(out: Path) -> None:
     """Write only into a new or empty folder, or over an earlier demo."""
     if out.exists() and not (out.is_dir() and (holds_model(out / "model") or not any(out.iterdir()))):
-        raise ConfigError(f"{out} exists and was not made by a demo; choose another --out.")
+        raise ConfigError(f"{out} exists and was not made by a demo; choose another folder.")
 
 
 def _nearest_neighbour(model: Homefold, source: DomainDataset) -> FeatureModel:

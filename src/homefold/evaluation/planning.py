@@ -28,7 +28,7 @@ from homefold.runtime.code import joined_keys
 from homefold.runtime.plugins import load_plugin
 from homefold.runtime.progress import ProgressReporter
 from homefold.stages.own_code import config_code
-from homefold.store.identity import digest
+from homefold.store.files import digest
 from homefold.store.stage_store import StageId, StageStore
 
 __all__ = ["BenchData", "Plan", "Planner", "Run", "Unit", "finished_runs", "make_plan", "records_path"]

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from homefold.config.features import FeatureConfig, Head
-from homefold.config.preprocessing import Normalisation
+from homefold.config.whole import Normalisation
 from homefold.errors import ConfigError
 from homefold.features.backbones import build_backbone, output_dim
 from homefold.runtime.seeding import isolated_seed

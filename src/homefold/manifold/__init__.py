@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from homefold.config.manifold import ManifoldConfig, paper_manifold_config
-from homefold.config.manifolds import manifold_named
+from homefold.config.manifold import ManifoldConfig, manifold_named, paper_manifold_config
 from homefold.manifold.base import Manifold, ManifoldReport, build_manifold, fit_manifold, list_manifolds
 from homefold.manifold.gan import GAN
 from homefold.manifold.nearest import NearestNeighbour, nearest_index

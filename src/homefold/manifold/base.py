@@ -12,8 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from homefold.config.manifold import ManifoldConfig
-from homefold.config.manifolds import MANIFOLDS
+from homefold.config.manifold import MANIFOLDS, ManifoldConfig
 from homefold.config.values import require_types
 from homefold.errors import ConfigError, DataError, ManifoldCollapsedError, ModelFileError, shown
 from homefold.runtime.progress import ProgressReporter, SilentReporter

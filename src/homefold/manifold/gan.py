@@ -10,8 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from homefold.config.manifold import ManifoldConfig
-from homefold.config.manifolds import manifold_named
+from homefold.config.manifold import ManifoldConfig, manifold_named
 from homefold.manifold.base import (
     Manifold,
     ManifoldReport,

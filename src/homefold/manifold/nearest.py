@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from homefold.config.manifold import ManifoldConfig
-from homefold.config.manifolds import manifold_named
+from homefold.config.manifold import ManifoldConfig, manifold_named
 from homefold.errors import DataError, ModelFileError
 from homefold.manifold.base import Manifold, baseline_cosine, report_on
 from homefold.runtime.tiles import apply_in_tiles

@@ -11,8 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from homefold.config.manifold import ManifoldConfig
-from homefold.config.manifolds import manifold_named
+from homefold.config.manifold import ManifoldConfig, manifold_named
 from homefold.errors import ConfigError
 from homefold.manifold.base import SLOPE, Manifold, ManifoldReport, baseline_cosine, explained_share, mlp, report_on
 from homefold.manifold.training import Batches, fused_adamw, load_weights, train_epochs

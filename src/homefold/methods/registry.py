@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from homefold.config.method_spec import split_settings
+from homefold.config.grammar import split_settings
 from homefold.errors import ConfigError
 from homefold.runtime.registry import Registry
 
@@ -93,7 +93,7 @@ _imported: dict[str, object] = {}
 METHODS: Registry[MethodRecord] = Registry(
     "method",
     order=lambda record: (record.wraps != "", record.place not in _FIRST, record.place in _FIRST or record.info.year),
-    also="or bring your own by --plugin FILE.py",
+    also="or bring your own in a plugin",
 )
 
 

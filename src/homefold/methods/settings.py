@@ -19,15 +19,15 @@ __all__ = ["ConfiguredMethod", "MethodSetting", "configured", "method_settings",
 _BETWEEN_VALUES = "/"
 _NUMBERS = re.compile(r"[-+.\deE]+(/[-+.\deE]+)+")
 # What a run is identified by, or what all methods must share to be comparable.
-_DECIDED_FOR_ALL = {
-    "seed": "--first-seed",
-    "features.backbone": "--backbone",
-    "features.select": "--selection",
-    "preprocessing.image_size": "--set",
-    "preprocessing.resize": "--set",
-    "preprocessing.normalisation": "--set",
-    "features.held_out": "--set",
-}
+_DECIDED_FOR_ALL = (
+    "seed",
+    "features.backbone",
+    "features.select",
+    "features.held_out",
+    "preprocessing.image_size",
+    "preprocessing.resize",
+    "preprocessing.normalisation",
+)
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ def with_settings(method: Method, text: str) -> Method:
     known = {setting.name: setting.default for setting in method_settings(method)}
     if not known:
         raise ConfigError(
-            f"{name} has no settings of its own; what it trains with is changed by --set, or for it alone by a dotted "
-            f"name, as in {name}:features.epochs=60."
+            f"{name} has no settings of its own; what it trains with is set by dotted names, for all methods or for it "
+            f"alone, as in {name}:features.epochs=60."
         )
     values: dict[str, Any] = {}
     for part in text.split(","):
@@ -95,7 +95,7 @@ def _parsed(name: str, key: str, text: str, default: Any) -> Any:
 class ConfiguredMethod(Method):
     """`method`, with some of the settings that are common to all methods changed for it alone, as `name=value`.
 
-    It runs as `method` would in a benchmark whose `--set` says the same, and so shares every stage that does not depend
+    It runs as `method` would in a benchmark whose settings say the same, and so shares every stage that does not depend
     on what is changed.
     """
 
@@ -108,10 +108,7 @@ class ConfiguredMethod(Method):
             if names.count(name) > 1:
                 raise ConfigError(f"{name} is set more than once for {self.method.info.name}; give it one value.")
             if name in _DECIDED_FOR_ALL:
-                raise ConfigError(
-                    f"{name} cannot be set for {self.method.info.name} alone; set it for all methods by "
-                    f"{_DECIDED_FOR_ALL[name]}."
-                )
+                raise ConfigError(f"{name} cannot be set for {self.method.info.name} alone; set it for all methods.")
         change_settings(HomefoldConfig(), self._values(), names_only=True)
 
     def _values(self) -> dict[str, Any]:

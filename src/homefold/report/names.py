@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from homefold.config.method_spec import split_settings
+from homefold.config.grammar import split_settings
 from homefold.methods.registry import own_titles, wrapped_by_default
 
 __all__ = [

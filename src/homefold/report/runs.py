@@ -261,7 +261,7 @@ def _read_one(path: Path) -> RunFolder:
     planned = [_run(row, recorded=False) for row in read_plan(folder)] if records.name == RECORDS else []
     ended = [_run(row) for row in _rows(records)]
     if not ended:
-        raise DataError(f"{records} holds no runs yet; start homefold bench again with --out {folder}.")
+        raise DataError(f"{records} holds no runs yet; start homefold bench again for {folder}.")
     found = _last_of_each(_of_the_last_code(ended, planned))
     missing = {run.identity: run for run in _of_the_last_code(planned) if run.identity not in found}
     return RunFolder(folder, tuple(found.values()), tuple(missing.values()))

@@ -1,6 +1,6 @@
 """The style of an unseen image brought to the styles of the sources, inside the network, its content kept."""
 
-from homefold.config.style import StyleConfig
+from homefold.config.whole import StyleConfig
 from homefold.style.model import (
     StyleModel,
     collect_styles,

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from homefold.config.style import EARLY, StyleConfig
+from homefold.config.whole import EARLY, StyleConfig
 from homefold.errors import ConfigError, ModelFileError
 from homefold.features.batches import ImageStore
 from homefold.features.blocks import backbone_blocks, block_outputs, early_blocks, last_modules

@@ -156,7 +156,7 @@ def check_bad(bad: Sequence[BadImageError], total: int, skip_bad: bool) -> None:
         if len(bad) == 1:
             raise DataError(str(bad[0]))
         listed = some(told, _NAMED_AT_MOST, "\n  ")
-        advice = "Replace them, or leave them out with --skip-bad."
+        advice = "Replace them, or leave them out with skip_bad."
         raise DataError(f"{len(bad)} of {total} images cannot be used:\n  {listed}\n{advice}")
     if bad and len(bad) == total:
         raise DataError(f"No image could be decoded: {some(told, _NAMED_AT_MOST)}.")
