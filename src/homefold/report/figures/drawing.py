@@ -27,7 +27,6 @@ __all__ = [
     "WRONG",
     "Canvas",
     "canvas",
-    "counted",
     "counted_runs",
     "grouped_bars",
     "method_colour",
@@ -160,15 +159,6 @@ def grouped_bars(
         axis.errorbar(places, heights, yerr=spreads, fmt="none", ecolor="#222222", elinewidth=1, capsize=2)
     axis.set_xticks(range(len(groups)), [_wrapped(group) for group in groups])
     axis.tick_params(axis="x", length=0)
-
-
-def counted(count: int, thing: str) -> str:
-    """A number of things.
-
-    >>> counted(1, "seed"), counted(3, "seed")
-    ('1 seed', '3 seeds')
-    """
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 def counted_runs(runs: Sequence[Run]) -> str:
