@@ -46,13 +46,7 @@ def run_demo(
 ) -> dict[str, Any]:
     """Train on three domains of digits-mini, never touching `target`, then measure four ways to answer for it.
 
-    Args:
-        out: folder for the model, the records and the picture.
-        target: the domain that stays unseen.
-        seed: of everything.
-        device: where to compute.
-        config: settings; the `small` preset by default.
-        reporter: shows progress.
+    The model, the records and the picture lie in `out`; `config` is the `small` preset by default.
 
     Returns:
         A summary of plain values: `table`, `target`, `out`, `seconds`, `next`.
@@ -84,19 +78,24 @@ def run_demo(
     for method, indices in answers.items():
         correct = indices == unseen.labels
         table.append({"method": method, "accuracy": float(correct.mean())})
-        append_record(out / "records.jsonl", _record(method, correct, unseen, model, config, target))
+        record = RunRecord(
+            dataset=unseen.name,
+            target=target,
+            method=method,
+            accuracy=float(correct.mean()),
+            images=len(correct),
+            seed=seed,
+            protocol="leave-one-domain-out",
+            selection="source-validation",
+            config=config_to_dict(config),
+            hardware=hardware(model.device),
+            versions=versions(),
+        )
+        append_record(out / "records.jsonl", record)
     source_features = extract_features(model.net, source.images, model.device)
     chosen = _examples(answers["f without projection"], answers["full method"], unseen.labels)
-    draw_homecoming(
-        out / "homecoming.png",
-        model.feature_model,
-        source,
-        source_features,
-        unseen,
-        features,
-        chosen=chosen,
-        searched=searched,
-    )
+    picture = out / "homecoming.png"
+    draw_homecoming(picture, model.feature_model, source, source_features, unseen, features, searched, chosen)
     summary = {
         "dataset": unseen.name,
         "target": target,
@@ -139,24 +138,6 @@ def _nearest_neighbour(model: Homefold, source: DomainDataset) -> FeatureModel:
         ManifoldConfig(kind="nearest"), z[train], z[held_out], seed=model.config.seed, device=model.device
     )
     return replace(home, manifold=nearest)
-
-
-def _record(
-    method: str, correct: np.ndarray, unseen: DomainDataset, model: Homefold, config: HomefoldConfig, target: str
-) -> RunRecord:
-    return RunRecord(
-        dataset=unseen.name,
-        target=target,
-        method=method,
-        accuracy=float(correct.mean()),
-        images=len(correct),
-        seed=config.seed,
-        protocol="leave-one-domain-out",
-        selection="source-validation",
-        config=config_to_dict(config),
-        hardware=hardware(model.device),
-        versions=versions(),
-    )
 
 
 def _examples(before: np.ndarray, after: np.ndarray, truth: np.ndarray) -> np.ndarray:

@@ -30,36 +30,30 @@ _NEIGHBOURS = 3
 
 
 def draw_homecoming(
-    path: Path | str,
+    path: Path,
     model: FeatureModel,
     source: DomainDataset,
     source_features: torch.Tensor,
     target: DomainDataset,
     target_features: torch.Tensor,
-    *,
+    searched: torch.Tensor,
     chosen: np.ndarray,
-    searched: torch.Tensor | None = None,
-    search: SearchConfig | None = None,
 ) -> None:
     """Write a PNG with one row for each chosen target image.
 
     Args:
         path: file to write.
         model: fitted on the source features.
-        source: labelled source images.
-        source_features: `(n, d)` raw features of `source`.
-        target: images of the unseen domain.
-        target_features: `(m, d)` raw features of `target`.
+        source, source_features: labelled source images and their `(n, d)` raw features.
+        target, target_features: images of the unseen domain and their `(m, d)` raw features.
+        searched: `(m, d)` what the search is given for `target`.
         chosen: indices into `target` to draw.
-        searched: `(m, d)` what the search is given for `target`, where that is not its features as they are.
-        search: the search whose loss curve is drawn; by default 200 of the authors' normalised steps from a random
-            start, since the default search starts almost at its end.
     """
-    search = search or replace(search_preset("authors"), steps=200)
+    # The default search starts almost at its end, so another one's loss is drawn: the authors' from a random start.
+    search = replace(search_preset("authors"), steps=200)
     rows = torch.as_tensor(chosen)
-    given = target_features[rows] if searched is None else searched[rows]
-    z = model.prepare(given)
-    home = model.project(given).features
+    z = model.prepare(searched[rows])
+    home = model.project(searched[rows]).features
     bank = model.prepare(source_features)
     before, after = _nearest(model.prepare(target_features[rows]), bank), _nearest(home, bank)
     columns = 2 * _NEIGHBOURS + 1

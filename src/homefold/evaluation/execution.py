@@ -16,16 +16,14 @@ from homefold.config import HomefoldConfig, config_to_dict
 from homefold.data.dataset import DomainDataset
 from homefold.errors import HomefoldError
 from homefold.evaluation.artifacts import artifact_arrays, artifact_path, write_artifact
-from homefold.evaluation.ledger import Ledger
 from homefold.evaluation.planning import BenchData, Planner, Run, Unit, records_path
 from homefold.evaluation.protocols import source_dataset
-from homefold.evaluation.records import RunRecord, require_recordable
+from homefold.evaluation.records import Ledger, RunRecord, require_recordable
 from homefold.evaluation.selection import Candidate, Choice, choose
 from homefold.methods import Answers, ImageSet, TrainedMethod, TrainingTask
 from homefold.runtime.device import resolve_device
 from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.runtime.provenance import code_commit, hardware, versions
-from homefold.runtime.text import as_text
 from homefold.store.files import plain_json
 from homefold.store.stage_store import StageStore
 
@@ -59,7 +57,7 @@ class Executor:
         What another process is doing comes last, and is waited for.
         """
         elsewhere: list[Run] = []
-        for wait, runs in ((False, unit.runs), (True, elsewhere)):
+        for wait, runs in ((False, unit), (True, elsewhere)):
             for _, sharing in groupby(runs, key=lambda run: (run.method_name, run.variation.name)):
                 trained: dict[str, TrainedMethod] = {}
                 for run in sharing:
@@ -77,11 +75,9 @@ class Executor:
     def _do(self, run: Run, trained: dict[str, TrainedMethod]) -> RunRecord:
         """Try the run; whatever goes wrong becomes a record of its failure.
 
-        Args:
-            run: what to do.
-            trained: what the same method was trained to before, by chosen settings, for other targets.
+        `trained` holds what the same method was trained to before, by chosen settings, for other targets.
         """
-        self.reporter.message(f"{run.title}")
+        self.reporter.message(run.title)
         try:
             record = self._finished(run, trained)
             require_recordable(record)
@@ -128,13 +124,11 @@ class Executor:
             },
         )
 
-    def _task(self, run: Run, data: BenchData, config: HomefoldConfig) -> TrainingTask:
-        return self._task_on(data, run.split.source, config, run.split.adapt)
-
-    def _task_on(
-        self, data: BenchData, source: np.ndarray, config: HomefoldConfig, adapt: np.ndarray | None = None
+    def _task(
+        self, run: Run, data: BenchData, config: HomefoldConfig, others: np.ndarray | None = None
     ) -> TrainingTask:
-        """A training on the images at `source`, which are copied out: nothing else can be reached from it."""
+        """A training on the run's source, or on its images at `others`; nothing else can be reached from it."""
+        source, adapt = (run.split.source, run.split.adapt) if others is None else (others, None)
         few = adapt is not None and len(adapt) > 0
         return TrainingTask(
             key=data.task_key(source, config, adapt),
@@ -168,7 +162,7 @@ class Executor:
 
         def on_left_out_source(candidate: Candidate, name: str) -> float:
             others, own = parts[name]
-            method = run.method.train(self._task_on(data, others, candidate.config))
+            method = run.method.train(self._task(run, data, candidate.config, others))
             return self._accuracy_of(method, data, own)
 
         return choose(run.candidates, list(parts), on_left_out_source)
@@ -185,7 +179,6 @@ class Executor:
             method.source_features() if few_targets else None,
             target,
             seed=run.seed,
-            with_features=few_targets,
         )
         write_artifact(artifact_path(self.options.out, run.id), arrays)
 
@@ -216,26 +209,14 @@ def _common_facts(planner: Planner, run: Run) -> dict[str, Any]:
 
 
 def _blank_record(planner: Planner, run: Run, config: HomefoldConfig, device: torch.device) -> RunRecord:
-    options = planner.options
     return RunRecord(
-        dataset=as_text(planner.data(run.config).dataset.name),
-        target=run.target.name,
-        method=run.method_name,
+        **planner.described(run) | {"facts": {}},
         accuracy=None,
         images=len(run.target.indices),
-        seed=run.seed,
-        protocol=planner.suite.protocol.name,
-        selection=options.selection,
         config=plain_json(config_to_dict(config)),
         hardware=hardware(device),
         versions=versions(),
-        run=run.id,
-        suite=planner.suite.name,
-        preset=options.preset,
-        backbone=run.backbone,
         commit=code_commit(),
-        command=options.command,
-        changes=options.changes,
     )
 
 

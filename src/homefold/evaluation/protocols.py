@@ -36,13 +36,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """What a trained method is asked about.
-
-    Args:
-        name: stands in the record.
-        indices: of its images.
-        facts: stand in the record (corruption type, severity).
-    """
+    """The images that a trained method is asked about; its facts stand in the record (corruption type, severity)."""
 
     name: str
     indices: np.ndarray
@@ -95,28 +89,32 @@ def source_dataset(dataset: DomainDataset, indices: np.ndarray) -> DomainDataset
 
 def stratified_subset(dataset: DomainDataset, indices: np.ndarray, fraction: float, seed: int) -> np.ndarray:
     """`fraction` of `indices`, sorted: the same share, rounded and at least one, of each domain × class × split."""
-    chosen: list[np.ndarray] = []
-    splits = np.asarray(dataset.splits or ("",) * len(dataset))
+    splits = dataset.splits or ("",) * len(dataset)
     cells: dict[tuple[int, int, str], list[int]] = {}
     for index in indices.tolist():
-        cell = (int(dataset.domains[index]), int(dataset.labels[index]), str(splits[index]))
+        cell = (int(dataset.domains[index]), int(dataset.labels[index]), splits[index])
         cells.setdefault(cell, []).append(index)
-    for cell, members in sorted(cells.items()):
-        random = np.random.default_rng(derive_seed(seed, "share", *cell))
-        count = max(1, int(len(members) * fraction + 0.5))
-        chosen.append(random.permutation(np.asarray(members))[:count])
-    return np.sort(np.concatenate(chosen)) if chosen else np.empty(0, dtype=np.int64)
+    counts = {cell: max(1, int(len(members) * fraction + 0.5)) for cell, members in cells.items()}
+    return _drawn([(np.asarray(cells[cell]), counts[cell], ("share", *cell)) for cell in sorted(cells)], seed)
 
 
 def few_of_each_class(dataset: DomainDataset, indices: np.ndarray, count: int, seed: int) -> np.ndarray:
     """`count` of `indices` of each domain and class, sorted, or all where there are no more; fewer lie within more."""
-    chosen: list[np.ndarray] = []
-    for domain in np.unique(dataset.domains[indices]):
-        for label in np.unique(dataset.labels[indices]):
-            members = indices[(dataset.domains[indices] == domain) & (dataset.labels[indices] == label)]
-            random = np.random.default_rng(derive_seed(seed, "few", int(domain), int(label)))
-            chosen.append(random.permutation(members)[:count])
-    return np.sort(np.concatenate(chosen)) if chosen else indices
+    domains, labels = dataset.domains[indices], dataset.labels[indices]
+    cells = [
+        (indices[(domains == domain) & (labels == label)], count, ("few", domain, label))
+        for domain in np.unique(domains).tolist()
+        for label in np.unique(labels).tolist()
+    ]
+    return _drawn(cells, seed)
+
+
+def _drawn(cells: Sequence[tuple[np.ndarray, int, tuple[str | int, ...]]], seed: int) -> np.ndarray:
+    """So many members of each cell, all sorted; what is drawn from a cell depends on its name and the seed alone."""
+    chosen = [
+        np.random.default_rng(derive_seed(seed, *name)).permutation(members)[:count] for members, count, name in cells
+    ]
+    return np.sort(np.concatenate([np.empty(0, dtype=np.int64), *chosen]))
 
 
 def _of_domains(dataset: DomainDataset, names: Sequence[str]) -> np.ndarray:
@@ -286,17 +284,16 @@ class FewShot:
         )
 
     def _draw(self, dataset: DomainDataset, candidates: np.ndarray, target: str, shots: int, seed: int) -> np.ndarray:
-        chosen = []
-        for label in np.unique(dataset.labels[candidates]):
+        cells = []
+        for label in np.unique(dataset.labels[candidates]).tolist():
             members = candidates[dataset.labels[candidates] == label]
             if len(members) <= max(self.shots):
                 raise DataError(
                     f"{target} has {len(members)} images of class {dataset.class_names[label]} to draw from; "
                     f"{max(self.shots)} shots need more than that, so that some are left to test on."
                 )
-            random = np.random.default_rng(derive_seed(seed, "shots", target, int(label)))
-            chosen.append(random.permutation(members)[:shots])
-        return np.sort(np.concatenate(chosen)).astype(np.int64)
+            cells.append((members, shots, ("shots", target, label)))
+        return _drawn(cells, seed)
 
 
 _SEVERITY = re.compile(r"^(?P<corruption>.+?)[\s_/:-]*(?:severity)?[\s_/:-]*(?P<severity>[1-5])$")

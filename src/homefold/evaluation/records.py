@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -12,14 +13,9 @@ from typing import Any, Literal
 from homefold.errors import DataError
 from homefold.evaluation.record_lines import is_number, misfit, not_a_record, read_record_lines
 from homefold.store.files import naming
-from homefold.store.locking import locked
+from homefold.store.locking import claimed, locked
 
-__all__ = [
-    "RunRecord",
-    "append_record",
-    "read_records",
-    "require_recordable",
-]
+__all__ = ["Ledger", "RunRecord", "append_record", "read_records", "require_recordable"]
 
 
 @dataclass(frozen=True)
@@ -135,3 +131,45 @@ def _record(row: dict[str, Any], path: Path | str, number: int) -> RunRecord:
         return RunRecord(**row)
     except TypeError as error:
         raise not_a_record(path, number, str(error)) from None
+
+
+class Ledger:
+    """The records of a folder, as several benchmarks may add to them: each run is done and recorded once.
+
+    Whoever does a run holds its claim until the record is written. A claim ends with its process: after a kill the
+    next one does the run.
+
+    Args:
+        path: of the records.
+        known: how many records there were when the benchmark began; those that are there now by default.
+    """
+
+    def __init__(self, path: Path, known: int | None = None) -> None:
+        self.path = path
+        self.known = len(self._records()) if known is None else known
+
+    def once(self, run: str, do: Callable[[], RunRecord], *, wait: bool = True) -> RunRecord | None:
+        """The record of a run: that of whoever did it since the benchmark began, or else what `do` returns, recorded.
+
+        Args:
+            run: its id.
+            do: is called while nobody else does the same run.
+            wait: for another process that is doing it; without waiting the answer is None.
+        """
+        with claimed(self.path.with_name(f".{run}.lock"), wait=wait) as held:
+            if not held:
+                return None
+            found = self._settled(run)
+            if found is None:
+                found = do()
+                append_record(self.path, found)
+            return found
+
+    def _settled(self, run: str) -> RunRecord | None:
+        """A success whenever it came, or a failure since the benchmark began: earlier ones are tried again."""
+        numbered = [(number, record) for number, record in enumerate(self._records()) if record.run == run]
+        settled = [record for number, record in numbered if record.status == "finished" or number >= self.known]
+        return settled[-1] if settled else None
+
+    def _records(self) -> list[RunRecord]:
+        return read_records(self.path) if self.path.exists() else []
