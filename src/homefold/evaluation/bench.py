@@ -45,8 +45,7 @@ def run_bench(
     Args:
         options: what is asked for.
         dataset: in place of `options.data`, when it is in memory already.
-        plan: made by `make_plan` from `planner`, when it was shown before.
-        planner: of these options.
+        plan, planner: of these options, when the plan was shown before.
         reporter: is told what each stage does, when there is one process.
         on_run: is told each run as it ends.
     """

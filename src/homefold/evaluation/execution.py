@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -24,6 +24,7 @@ from homefold.methods import Answers, ImageSet, TrainedMethod, TrainingTask
 from homefold.runtime.device import resolve_device
 from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.runtime.provenance import code_commit, hardware, versions
+from homefold.stages.predictions import Predictions
 from homefold.store.files import plain_json
 from homefold.store.stage_store import StageStore
 
@@ -34,13 +35,7 @@ _WARM_UP_IMAGES = 64
 
 
 class Executor:
-    """Does the runs of a plan in this process.
-
-    Args:
-        planner: holds the data and the options.
-        reporter: is told what each stage does.
-        known: how many records there were when the benchmark began; those that are there now by default.
-    """
+    """Does the runs of a plan in this process; `known` is that of its `Ledger`."""
 
     def __init__(self, planner: Planner, reporter: ProgressReporter | None = None, known: int | None = None) -> None:
         self.planner, self.options = planner, planner.options
@@ -99,28 +94,26 @@ class Executor:
         method = trained[candidate.settings]
         target = data.dataset.subset(run.target.indices)
         answers = self._ask(method, data, run.target.indices)
-        correct = answers.predictions.indices == target.labels
         self._keep(run, data, method, answers, target)
-        projected = answers.projected is not None
+        projected, before = answers.projected is not None, answers.before
         facts: dict[str, Any] = {
             **run.target.facts,
             **run.variation.facts,
             **method.facts(),
             "held_out": _held_out_rule(data, run),
             "mean_iterations": float(answers.predictions.iterations.mean()) if projected else None,
-            "accuracy_before_projection": _accuracy(answers.before, target) if answers.before is not None else None,
+            "accuracy_before_projection": None if before is None else _accuracy(before, target.labels),
             "stages": {stage.id.name: {"seconds": stage.seconds} for stage in method.stages},
         }
         if choice is not None:
             facts["selection"] = choice.as_dict()
         return replace(
             _blank_record(self.planner, run, candidate.config, self.device),
-            accuracy=float(correct.mean()),
-            images=len(correct),
+            accuracy=_accuracy(answers.predictions, target.labels),
             facts=plain_json({**_common_facts(self.planner, run), **facts}),
             seconds={
                 "training": method.training_seconds,
-                "inference_per_image": answers.seconds / max(1, len(correct)),
+                "inference_per_image": answers.seconds / max(1, len(target)),
             },
         )
 
@@ -151,25 +144,16 @@ class Executor:
     def _choose(self, run: Run, data: BenchData) -> Choice | None:
         if len(run.candidates) == 1:
             return None
-        if self.options.selection == "oracle":
+        judges: Mapping[str, tuple[np.ndarray | None, np.ndarray]] = {run.target.name: (None, run.target.indices)}
+        if self.options.selection != "oracle":
+            judges = self.planner.all_but_one(run)
 
-            def on_target(candidate: Candidate, _: str) -> float:
-                method = run.method.train(self._task(run, data, candidate.config))
-                return self._accuracy_of(method, data, run.target.indices)
+        def score(candidate: Candidate, name: str) -> float:
+            source, own = judges[name]
+            method = run.method.train(self._task(run, data, candidate.config, source))
+            return _accuracy(self._ask(method, data, own).predictions, data.dataset.labels[own])
 
-            return choose(run.candidates, [run.target.name], on_target)
-        parts = self.planner.all_but_one(run)
-
-        def on_left_out_source(candidate: Candidate, name: str) -> float:
-            others, own = parts[name]
-            method = run.method.train(self._task(run, data, candidate.config, others))
-            return self._accuracy_of(method, data, own)
-
-        return choose(run.candidates, list(parts), on_left_out_source)
-
-    def _accuracy_of(self, method: TrainedMethod, data: BenchData, indices: np.ndarray) -> float:
-        answers = self._ask(method, data, indices)
-        return float((answers.predictions.indices == data.dataset.labels[indices]).mean())
+        return choose(run.candidates, list(judges), score)
 
     def _keep(self, run: Run, data: BenchData, method: TrainedMethod, answers: Answers, target: DomainDataset) -> None:
         few_targets = len(run.split.targets) <= _MOST_TARGETS_WITH_FEATURES
@@ -183,8 +167,8 @@ class Executor:
         write_artifact(artifact_path(self.options.out, run.id), arrays)
 
 
-def _accuracy(predictions: Any, target: DomainDataset) -> float:
-    return float((predictions.indices == target.labels).mean())
+def _accuracy(predictions: Predictions, labels: np.ndarray) -> float:
+    return float((predictions.indices == labels).mean())
 
 
 def _held_out_rule(data: BenchData, run: Run) -> str:

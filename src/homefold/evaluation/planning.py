@@ -40,8 +40,7 @@ _VLCS_FRACTION = 0.7
 class BenchData:
     """The dataset of a benchmark at one image size, and keys for its parts.
 
-    Args:
-        dataset: all domains; only the parts that a split names as its source are ever handed to a training.
+    It has all domains; only the parts that a split names as its source are ever handed to a training.
     """
 
     def __init__(self, dataset: DomainDataset) -> None:
@@ -195,13 +194,7 @@ def _first_of_each_class(dataset: DomainDataset, count: int) -> DomainDataset:
 
 
 class Planner:
-    """Turns options into runs.
-
-    Args:
-        options: what is asked for.
-        dataset: in place of `options.data`, when it is in memory already.
-        reporter: is told of the loading.
-    """
+    """Turns options into runs; a `dataset` that is in memory already takes the place of `options.data`."""
 
     def __init__(
         self, options: BenchOptions, dataset: DomainDataset | None = None, reporter: ProgressReporter | None = None

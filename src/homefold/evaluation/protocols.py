@@ -48,9 +48,7 @@ class Split:
     """One training and the targets it is tested on.
 
     Args:
-        name: tells the splits of a protocol apart.
         source: indices of the images that training is given.
-        targets: what it is tested on.
         adapt: indices of labelled target images to fine-tune on; empty but for few-shot adaptation.
         facts: stand in the records (fraction, shots, source domains).
     """
@@ -183,16 +181,17 @@ class LeaveTwoDomainsOut:
     def splits(self, dataset: DomainDataset, seed: int) -> list[Split]:
         """One split a pair of domains."""
         _require_domains(dataset, 3, self.name)
-        return [self._split(dataset, pair) for pair in combinations(dataset.domain_names, 2)]
-
-    def _split(self, dataset: DomainDataset, pair: tuple[str, str]) -> Split:
-        sources = [name for name in dataset.domain_names if name not in pair]
-        return Split(
-            f"without {' and '.join(pair)}",
-            _trainable(dataset, sources),
-            tuple(_target(dataset, name) for name in pair),
-            facts={"sources": sources, "source": "+".join(sources)},
-        )
+        names = dataset.domain_names
+        return [
+            Split(
+                f"without {' and '.join(pair)}",
+                _trainable(dataset, sources),
+                tuple(_target(dataset, name) for name in pair),
+                facts={"sources": sources, "source": "+".join(sources)},
+            )
+            for pair in combinations(names, 2)
+            for sources in [[name for name in names if name not in pair]]
+        ]
 
 
 @dataclass(frozen=True)

@@ -151,10 +151,7 @@ class Ledger:
     def once(self, run: str, do: Callable[[], RunRecord], *, wait: bool = True) -> RunRecord | None:
         """The record of a run: that of whoever did it since the benchmark began, or else what `do` returns, recorded.
 
-        Args:
-            run: its id.
-            do: is called while nobody else does the same run.
-            wait: for another process that is doing it; without waiting the answer is None.
+        Nobody else does the same run meanwhile. Where another process is at it and `wait` is off, the answer is None.
         """
         with claimed(self.path.with_name(f".{run}.lock"), wait=wait) as held:
             if not held:

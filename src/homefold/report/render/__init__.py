@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from homefold.report.runs import slug
 from homefold.report.tables.table import Cell, Row, Table
 
 if TYPE_CHECKING:
@@ -68,10 +69,6 @@ def latex_escape(text: str) -> str:
     return _LATEX_SIGNS.sub(lambda sign: _LATEX[sign[0]], text)
 
 
-def _anchor(title: str) -> str:
-    return "figures-" + re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
-
-
 _TEMPLATES = Environment(
     loader=PackageLoader("homefold.report.render"),
     autoescape=select_autoescape(["html"]),
@@ -81,7 +78,7 @@ _TEMPLATES = Environment(
     keep_trailing_newline=True,
 )
 _TEMPLATES.filters |= {
-    "anchor": _anchor,
+    "anchor": lambda title: slug("figures", title),
     "base64": lambda data: base64.b64encode(data).decode("ascii"),
     "md": markdown_text,
 }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from homefold.report.runs import Run, RunFolder, setups
+from homefold.report.runs import Run, RunFolder, numbered, setups
 from homefold.report.selecting import SUITES, kind_of
 from homefold.report.tables.cost import cost_tables
 from homefold.report.tables.group import TableGroup
@@ -24,8 +25,8 @@ def build_tables(folder: RunFolder) -> list[Table]:
         for kind, runs in _by_kind(suite, [run for run in everything if run.suite == suite]):
             for setup, group in setups(runs).items():
                 tables += SHAPES[kind](TableGroup(suite, kind, setup, tuple(group)))
-    seen: dict[str, int] = {}
-    return [_named(table, seen) for table in (*tables, *cost_tables(folder))]
+    seen: Counter[str] = Counter()
+    return [replace(table, name=numbered(table.name, seen)) for table in (*tables, *cost_tables(folder))]
 
 
 def _by_kind(suite: str, runs: Sequence[Run]) -> list[tuple[str, list[Run]]]:
@@ -34,9 +35,3 @@ def _by_kind(suite: str, runs: Sequence[Run]) -> list[tuple[str, list[Run]]]:
     for run in runs:
         groups.setdefault("" if suite in SUITES else run.protocol, []).append(run)
     return [(kind_of(suite, group), group) for group in groups.values()]
-
-
-def _named(table: Table, seen: dict[str, int]) -> Table:
-    """A name that stands once."""
-    again = seen[table.name] = seen.get(table.name, 0) + 1
-    return table if again == 1 else replace(table, name=f"{table.name}-{again}")

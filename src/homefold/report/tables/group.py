@@ -13,8 +13,9 @@ from homefold.report.tables.published import PublishedTable, place_of, published
 from homefold.report.tables.rows import TableRows
 from homefold.report.tables.table import Cell, Table
 
-__all__ = ["TableGroup", "counted_names", "make_table", "target_grid", "title_of"]
+__all__ = ["ORACLE", "TableGroup", "counted_names", "make_table", "target_grid", "title_of"]
 
+ORACLE = "† Models were selected on the target itself (oracle): not a fair comparison."
 _LEAVE_ONE_OUT = ("", "leaveonedomainout", "leaveoneout", "lodo")
 
 
@@ -26,10 +27,6 @@ class TableGroup:
     kind: str
     setup: Setup
     runs: tuple[Run, ...]
-
-    @property
-    def oracle(self) -> bool:
-        return any(run.oracle for run in self.runs)
 
     def published(self, **which: Any) -> PublishedTable | None:
         """The paper's table for these data, if it is about the same protocol."""
@@ -67,8 +64,8 @@ def make_table(
         caption=" ".join(part for part in (_caption(group, rows, published), caption) if part),
         stub=stub,
         columns=rows.columns,
-        rows=marked if group.oracle else rows.rows,
-        oracle=group.oracle,
+        rows=marked if setup.oracle else rows.rows,
+        oracle=setup.oracle,
         suite=group.suite,
     )
 
@@ -94,8 +91,8 @@ def _caption(group: TableGroup, rows: TableRows, published: PublishedTable | Non
     ]
     named = "; ".join(f"{what} {', '.join(filter(None, values)) or 'not recorded'}" for what, values in facts)
     sentences.append(f"{named}; {sum(run.ok for run in runs)} runs finished, {_left(group, rows)}.")
-    if group.oracle:
-        sentences.append("† Models were selected on the target itself (oracle): not a fair comparison.")
+    if group.setup.oracle:
+        sentences.append(ORACLE)
     if published:
         network = f" (with {published.backbone})" if published.backbone else ""
         sentences.append(f"paper: the printed figure{network}, and in parentheses ours minus it.")
