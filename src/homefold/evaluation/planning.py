@@ -168,18 +168,13 @@ def finished_runs(out: Path | str) -> dict[str, RunRecord]:
 
 
 def _load(options: BenchOptions, config: HomefoldConfig, reporter: ProgressReporter | None = None) -> DomainDataset:
-    """The dataset that is asked for, at the size that the configuration asks for."""
-    name, root = _name_and_root(options.data or SUITES[options.suite].dataset)
-    side = config.preprocessing.image_size
-    return load_dataset(name, root=root, size=(side, side), resize=config.preprocessing.resize, reporter=reporter)
-
-
-def _name_and_root(data: str) -> tuple[str, str | None]:
-    """`name:path` as both; a plain name or folder as it is."""
-    name, colon, path = data.partition(":")
-    if colon and path and name in {entry.name for entry in list_datasets()}:
-        return name, path
-    return data, None
+    """The dataset that is asked for, by name, as `name:path` or as a folder, at the size of the configuration."""
+    data = options.data or SUITES[options.suite].dataset
+    name, _, path = data.partition(":")
+    is_named = path and name in {entry.name for entry in list_datasets()}
+    side, resize = config.preprocessing.image_size, config.preprocessing.resize
+    name, root = (name, path) if is_named else (data, None)
+    return load_dataset(name, root=root, size=(side, side), resize=resize, reporter=reporter)
 
 
 def _first_of_each_class(dataset: DomainDataset, count: int) -> DomainDataset:

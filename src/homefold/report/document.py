@@ -9,7 +9,7 @@ from typing import Any
 from homefold.report.figures import FigureKind, build_figures
 from homefold.report.names import shown_name
 from homefold.report.runs import SETTINGS, Run, RunFolder, setups
-from homefold.report.tables.build import build_tables
+from homefold.report.tables import build_tables
 from homefold.report.tables.table import Table
 from homefold.runtime.progress import ProgressReporter
 

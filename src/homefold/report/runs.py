@@ -9,7 +9,6 @@ import zipfile
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -163,21 +162,15 @@ class RunFolder:
         runs: each once, a repeated one as it ended last; a success is never replaced by a failure.
         missing: those that were planned and have no record.
         others: where more of them lie.
+        problems: artifacts that are there but cannot be read, filled as they are tried.
     """
 
     folder: Path
     runs: tuple[Run, ...]
     missing: tuple[Run, ...] = ()
     others: tuple[Path, ...] = ()
-
-    @cached_property
-    def problems(self) -> list[str]:
-        """Artifacts that are there but cannot be read, filled as they are tried."""
-        return []
-
-    @cached_property
-    def _artifacts(self) -> dict[str, Artifact | None]:
-        return {}
+    problems: list[str] = field(default_factory=list)
+    _artifacts: dict[str, Artifact | None] = field(default_factory=dict)
 
     def artifact(self, run: Run) -> Artifact | None:
         """What a run kept for pictures; None when it kept nothing."""

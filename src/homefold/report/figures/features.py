@@ -1,4 +1,4 @@
-"""A-distances: between the sources and each target, and among the sources."""
+"""The space of features: A-distances between sources and targets, and the features in the plane."""
 
 from __future__ import annotations
 
@@ -8,27 +8,26 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.manifold import TSNE
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from homefold.data.splits import stratified_rows
 from homefold.report.artifacts import Artifact
 from homefold.report.figures import Figure, figure
-from homefold.report.figures.drawing import AFTER, BEFORE, canvas, grouped_bars
+from homefold.report.figures.drawing import AFTER, BEFORE, COLOURS, Canvas, canvas, grouped_bars
 from homefold.report.names import FULL
 from homefold.report.runs import Run, RunFolder, Setup
 from homefold.report.selecting import kept, one_per_target, whole_sources
 
-__all__ = [
-    "a_distance",
-    "mean_pairwise_a_distance",
-    "runs_with_features",
-    "source_distances",
-    "target_distances",
-]
+__all__ = ["a_distance", "mean_pairwise_a_distance", "source_distances", "target_distances", "tsne_maps"]
 
 _SAMPLES, _FOLDS = 500, 5
+_MOST_POINTS = 900
+_MARKERS = "os^DvPX*"
+_LONGEST_LEGEND = 16
 
 _COLOURS = {"Deep All": "#999999", "f_θ, not projected": BEFORE, "f_θ, projected": AFTER, "f_θ": AFTER}
 
@@ -37,20 +36,16 @@ _COLOURS = {"Deep All": "#999999", "f_θ, not projected": BEFORE, "f_θ, project
 def target_distances(folder: RunFolder) -> Iterator[Figure]:
     """A-distance between the sources and each target: Deep All, and f before and after the projection."""
 
-    def to(features: str) -> Callable[[Artifact], float | None]:
-        def distance(artifact: Artifact) -> float | None:
-            source, target = artifact["source_features"], artifact[features]
-            return a_distance(source, target) if min(len(source), len(target)) >= _FOLDS else None
-
-        return distance
+    def distance(source: np.ndarray, target: np.ndarray) -> float | None:
+        return a_distance(source, target) if min(len(source), len(target)) >= _FOLDS else None
 
     series = {
-        "Deep All": ("deep-all", ("source_features", "target_features"), to("target_features")),
-        "f_θ, not projected": ("f", ("source_features", "target_features"), to("target_features")),
-        "f_θ, projected": ("f", ("source_features", "target_projected"), to("target_projected")),
+        "Deep All": ("deep-all", "source_features", "target_features"),
+        "f_θ, not projected": ("f", "source_features", "target_features"),
+        "f_θ, projected": ("f", "source_features", "target_projected"),
     }
     between = "the pooled sources and each target"
-    yield from _distances(folder, "a-distance-target", "A-distance: sources to target", series, between)
+    yield from _distances(folder, "a-distance-target", "A-distance: sources to target", distance, series, between)
 
 
 @figure(
@@ -61,32 +56,32 @@ def target_distances(folder: RunFolder) -> Iterator[Figure]:
 )
 def source_distances(folder: RunFolder) -> Iterator[Figure]:
     """Mean A-distance between the source domains: Deep All against f."""
-
-    def distance(artifact: Artifact) -> float | None:
-        return mean_pairwise_a_distance(artifact["source_features"], artifact["source_domains"])
-
     arrays = ("source_features", "source_domains")
-    series = {"Deep All": ("deep-all", arrays, distance), "f_θ": ("f", arrays, distance)}
-    between = "all pairs of source domains, by the target that was left out"
-    yield from _distances(folder, "a-distance-source", "A-distance: source to source", series, between)
+    series = {"Deep All": ("deep-all", *arrays), "f_θ": ("f", *arrays)}
+    title, between = "A-distance: source to source", "all pairs of source domains, by the target that was left out"
+    yield from _distances(folder, "a-distance-source", title, mean_pairwise_a_distance, series, between)
 
 
-Series = Mapping[str, tuple[str, tuple[str, ...], Callable[[Artifact], float | None]]]
-"""By name: whose runs, the arrays that they must have kept, and the distance of one."""
-
-
-def _distances(folder: RunFolder, name: str, title: str, series: Series, between: str) -> Iterator[Figure]:
+def _distances(
+    folder: RunFolder,
+    name: str,
+    title: str,
+    distance: Callable[[np.ndarray, np.ndarray], float | None],
+    series: Mapping[str, tuple[str, str, str]],
+    between: str,
+) -> Iterator[Figure]:
+    """Bars of a distance of two arrays; `series` says by name whose runs it is of, and which arrays of theirs."""
     for setup, runs in whole_sources(folder):
         bars: dict[str, dict[str, float]] = {}
-        for key, (method, arrays, distance) in series.items():
-            for target, (_, artifact) in runs_with_features(folder, runs, method, *arrays).items():
-                if (found := distance(artifact)) is not None:
+        for key, (method, *arrays) in series.items():
+            for target, (_, artifact) in _runs_with_features(folder, runs, method, *arrays).items():
+                if (found := distance(*(artifact[array] for array in arrays))) is not None:
                     bars.setdefault(key, {})[target] = found
         if bars:
             yield _bars(f"{name}-{setup.slug}", title, setup, bars, between)
 
 
-def runs_with_features(
+def _runs_with_features(
     folder: RunFolder, runs: list[Run], method: str, *arrays: str
 ) -> dict[str, tuple[Run, Artifact]]:
     """One run a target that kept these arrays: Deep All's, or one with the features of f."""
@@ -150,3 +145,59 @@ def mean_pairwise_a_distance(features: np.ndarray, domains: np.ndarray) -> float
     usable = [rows for rows in usable if len(rows) >= _FOLDS]
     pairs = [(a, b) for i, a in enumerate(usable) for b in usable[i + 1 :]]
     return float(np.mean([a_distance(a, b) for a, b in pairs])) if pairs else None
+
+
+@figure("t-SNE by class and domain", family="Feature space", needs="features kept as artifacts", place=10)
+def tsne_maps(folder: RunFolder) -> Iterator[Figure]:
+    """Features of the sources and the target in the plane, by class and by domain, for Deep All and for f."""
+    arrays = ("source_features", "source_labels", "source_domains")
+    for setup, runs in whole_sources(folder):
+        for method, title in (("deep-all", "Deep All"), ("f", "f_θ")):
+            found = _runs_with_features(folder, runs, method, *arrays)
+            if found:
+                target = sorted(found)[0]
+                yield from _maps(setup, method, title, target, *found[target])
+
+
+def _maps(setup: Setup, method: str, title: str, target: str, run: Run, artifact: Artifact) -> Iterator[Figure]:
+    features, labels, domains = (artifact[name] for name in ("source_features", "source_labels", "source_domains"))
+    names = [artifact.source_name(int(domain)) for domain in domains]
+    if artifact.has("target_features", "target_index", "labels"):
+        features = np.concatenate([features, artifact["target_features"]])
+        labels = np.concatenate([labels, artifact.target_feature_labels()])
+        names += [f"{target} (unseen)"] * len(artifact["target_features"])
+    if len(features) < 10:
+        return
+    of = np.stack([labels.astype(np.int64), np.unique(names, return_inverse=True)[1]], axis=1)
+    rows = stratified_rows(of, _MOST_POINTS, seed=0)
+    count = f"{len(rows)} of {len(features)}"
+    features, labels, names = features[rows].astype(np.float32), labels[rows], [names[row] for row in rows]
+    perplexity = min(30.0, (len(features) - 1) / 3)
+    places = TSNE(init="pca", perplexity=perplexity, random_state=0, max_iter=750).fit_transform(features)
+    classes = [artifact.class_name(int(label)) for label in labels]
+    caption = (
+        f"{setup.title}, target {target}, seed {run.seed}. t-SNE of {count} features, each class and domain with its "
+        "share; nearness within a clump means something, the distance between clumps does not."
+    )
+    for by, groups in (("class", classes), ("domain", names)):
+        alt = f"Scatter of {count} features, coloured by {by} ({len(set(groups))})."
+        name = f"tsne-{method}-{by}-{setup.slug}"
+        yield _scatter(places, np.array(groups)).named(name, f"{title} features by {by}", caption, alt)
+
+
+def _scatter(places: np.ndarray, groups: np.ndarray) -> Canvas:
+    names = sorted(set(groups.tolist()), key=lambda name: ("(unseen)" in name, name))
+    with canvas(height=4.6 if len(names) <= _LONGEST_LEGEND else 4.0) as drawn:
+        axis = drawn.axes
+        for position, name in enumerate(names):
+            colour = COLOURS[position % len(COLOURS)]
+            marker = _MARKERS[position // len(COLOURS) % len(_MARKERS)]
+            look = {"color": colour, "marker": marker, "alpha": 0.75, "linewidths": 0, "label": name}
+            axis.scatter(*places[groups == name].T, s=13, **look)
+        axis.set_xticks([])
+        axis.set_yticks([])
+        axis.grid(visible=False)
+        axis.set_aspect("equal", adjustable="datalim")
+        if len(names) <= _LONGEST_LEGEND:
+            drawn.legend(columns=4, marker_scale=2)
+    return drawn
