@@ -90,7 +90,8 @@ class Executor:
         candidate = choice.candidate if choice else run.candidates[0]
         if candidate.settings not in trained:
             trained[candidate.settings] = run.method.train(self._task(run, data, candidate.config))
-            self._warm_up(trained[candidate.settings], data, run.target.indices)
+            if self.warm_up_images:  # before any time is taken; what that taught is forgotten before the target
+                self._ask(trained[candidate.settings], data, run.target.indices[: self.warm_up_images])
         method = trained[candidate.settings]
         target = data.dataset.subset(run.target.indices)
         answers = self._ask(method, data, run.target.indices)
@@ -131,11 +132,6 @@ class Executor:
             reporter=self.reporter,
             adapt=source_dataset(data.dataset, adapt) if few else None,  # type: ignore[arg-type]
         )
-
-    def _warm_up(self, method: TrainedMethod, data: BenchData, indices: np.ndarray) -> None:
-        """Answer for a few images before any time is taken; what that taught is forgotten before the target."""
-        if self.warm_up_images:
-            self._ask(method, data, indices[: self.warm_up_images])
 
     def _ask(self, method: TrainedMethod, data: BenchData, indices: np.ndarray) -> Answers:
         method.reset()

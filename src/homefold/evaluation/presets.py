@@ -20,7 +20,6 @@ def bench_config(preset: str, backbone: str, *, weights: str = "", elbow_search:
     Args:
         preset: `paper` (the text to the letter), `default` (what serves users best), `thorough` (the same, and several
             looks at each image to be answered) or `quick` (minutes).
-        backbone: any that `build_backbone` knows.
         weights: where a pretrained backbone starts; empty for the preset's own.
         elbow_search: search as the paper's tables of β and ε do, from one random start to the elbow, and let styles be.
     """

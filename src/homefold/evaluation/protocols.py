@@ -217,11 +217,7 @@ class SingleSource:
 
 @dataclass(frozen=True)
 class Scarce:
-    """Leave one domain out, and train on a part of each source only.
-
-    Args:
-        fractions: of each source domain and class.
-    """
+    """Leave one domain out, and train on some fractions of each source domain and class."""
 
     fractions: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8)
     name: str = "scarce"
@@ -302,8 +298,7 @@ _SEVERITY = re.compile(r"^(?P<corruption>.+?)[\s_/:-]*(?:severity)?[\s_/:-]*(?P<
 class Corruption:
     """Train on clean images, test on each corruption at each severity.
 
-    Args:
-        clean: the domain to train on; where the dataset does not have it, the first one.
+    Where the dataset does not have the clean domain, its first one is trained on.
     """
 
     clean: str = "clean"

@@ -62,11 +62,6 @@ class Artifact:
         names = self.arrays.get(array, np.array([]))
         return str(names[index]) if 0 <= index < len(names) else ""
 
-    def target_feature_labels(self) -> np.ndarray:
-        """`(m,)` labels of the rows of `target_features`."""
-        labels: np.ndarray = self.arrays["labels"][self.arrays["target_index"].astype(int)]
-        return labels
-
 
 def read_artifact_file(path: Path) -> Artifact:
     """Every array of a file; one that only a pickle could hold, or that does not fit the others, is an error."""

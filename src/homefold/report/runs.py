@@ -83,11 +83,6 @@ class Run(RunRecord):
         return self.seconds.get("inference_per_image")
 
     @property
-    def code(self) -> str:
-        """Stands for the code of a method that is not the package's; empty for the package's own."""
-        return str(self.facts.get("code", ""))
-
-    @property
     def identity(self) -> Hashable:
         """What tells it from every other run; a repetition has the same."""
         settings = tuple(str(self.facts.get(name)) for name in SETTINGS)
@@ -223,8 +218,8 @@ def _of_the_last_code(runs: Sequence[Run], asked: Sequence[Run] = ()) -> list[Ru
 
     Both in the order in which they ended or were asked for; where that is known, what was `asked` has the last word.
     """
-    last = {run.method: run.code for run in (*runs, *asked)}
-    return [run for run in runs if run.code == last[run.method]]
+    last = {run.method: run.facts.get("code") or "" for run in (*runs, *asked)}
+    return [run for run in runs if (run.facts.get("code") or "") == last[run.method]]
 
 
 def _read_one(path: Path) -> RunFolder:

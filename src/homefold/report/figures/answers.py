@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -65,15 +65,10 @@ def _confusion(setup: Setup, method: str, target: str, pairs: Found) -> Figure:
     return drawn.named(f"confusion-{target}-{setup.slug}", f"Confusion on {target}", caption, alt)
 
 
-@dataclass(frozen=True, eq=False)
-class Reliability:
-    """Answers sorted into bins of equal width by their confidence.
+class Reliability(NamedTuple):
+    """Answers by bins `(bins,)`: how many, how sure and how often right (NaN in an empty one), and the ECE of them all.
 
-    Args:
-        counts: `(bins,)` answers in each.
-        confidence: `(bins,)` their mean confidence; NaN in an empty bin.
-        accuracy: `(bins,)` the share of them that is right; NaN in an empty bin.
-        error: the expected calibration error: |accuracy − confidence|, weighted by the counts.
+    That is the expected calibration error: |accuracy − confidence|, weighted by the counts.
     """
 
     counts: np.ndarray
@@ -83,12 +78,9 @@ class Reliability:
 
 
 def reliability(probabilities: np.ndarray, labels: np.ndarray, bins: int = 15) -> Reliability:
-    """Compare how sure answers are with how often they are right.
+    """How sure answers, `probabilities: (n, classes)`, are beside how often they are right, as `labels: (n,)` say.
 
-    Args:
-        probabilities: `(n, classes)`.
-        labels: `(n,)` the true classes.
-        bins: of equal width over confidences from 0 to 1; a bin holds its upper edge.
+    The bins are of equal width over confidences from 0 to 1; each holds its upper edge.
     """
     probabilities = probabilities.astype(np.float64)
     confidence = probabilities.max(axis=1)
@@ -103,14 +95,9 @@ def reliability(probabilities: np.ndarray, labels: np.ndarray, bins: int = 15) -
 
 
 def coverage_curve(scores: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Accuracy on the answers that are kept when those with the highest scores are abstained from.
+    """Coverage and accuracy of the answers kept when those with the highest scores `(n,)` are abstained from.
 
-    Args:
-        scores: `(n,)`; the higher, the sooner an answer is withheld. Answers with equal scores go together.
-        right: `(n,)` whether each answer is right.
-
-    Returns:
-        Coverages and accuracies, each `(distinct scores,)`, from the fewest answers kept to all of them.
+    Both are `(distinct scores,)`, from the fewest answers kept to all of them: equal scores go together.
     """
     order = np.argsort(scores, kind="stable")
     kept = np.arange(1, len(scores) + 1)

@@ -164,7 +164,7 @@ def _maps(setup: Setup, method: str, title: str, target: str, run: Run, artifact
     names = [artifact.source_name(int(domain)) for domain in domains]
     if artifact.has("target_features", "target_index", "labels"):
         features = np.concatenate([features, artifact["target_features"]])
-        labels = np.concatenate([labels, artifact.target_feature_labels()])
+        labels = np.concatenate([labels, artifact["labels"][artifact["target_index"].astype(int)]])
         names += [f"{target} (unseen)"] * len(artifact["target_features"])
     if len(features) < 10:
         return

@@ -13,7 +13,7 @@ from homefold.report.tables.published import PublishedTable, place_of, published
 from homefold.report.tables.rows import TableRows
 from homefold.report.tables.table import Cell, Table
 
-__all__ = ["ORACLE", "TableGroup", "counted_names", "make_table", "target_grid", "title_of"]
+__all__ = ["ORACLE", "TableGroup", "make_table", "target_grid", "title_of"]
 
 ORACLE = "† Models were selected on the target itself (oracle): not a fair comparison."
 _LEAVE_ONE_OUT = ("", "leaveonedomainout", "leaveoneout", "lodo")
@@ -128,9 +128,3 @@ def _left(group: TableGroup, rows: TableRows) -> str:
 def _ranges(seeds: Sequence[int]) -> str:
     consecutive = len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1))
     return f"{seeds[0]}–{seeds[-1]} (n = {len(seeds)})" if consecutive else ", ".join(map(str, seeds))
-
-
-def counted_names(group: TableGroup, what: str) -> str:
-    """How many targets (or other names) the runs have, and which."""
-    names = list(dict.fromkeys(str(getattr(run, what)) for run in group.runs))
-    return f"{len(names)} {what}s ({', '.join(names)})" if len(names) > 1 else f"the {what} {names[0]}"

@@ -12,7 +12,7 @@ from homefold.report.names import short_name, shown_name
 from homefold.report.runs import Run
 from homefold.report.selecting import setting_of
 from homefold.report.statistics import summarise
-from homefold.report.tables.group import TableGroup, counted_names, make_table, target_grid, title_of
+from homefold.report.tables.group import TableGroup, make_table, target_grid, title_of
 from homefold.report.tables.published import PublishedFigure, place_of, plain_target, published_mean_stops
 from homefold.report.tables.rows import TableRows, make_rows
 from homefold.report.tables.table import MINUS, Cell, Table
@@ -89,7 +89,9 @@ def _stopping_tables(group: TableGroup) -> list[Table]:
     grid = lay_out(group.runs, column=lambda run: setting_of(run, "epsilon", "0"), unit=lambda run: run.target)
     rows = make_rows(grid, None, label=lambda row: shown_name(row[0]), average=False)
     rows = replace(rows, columns=tuple(f"ε = {column.replace('-', MINUS)}" for column in rows.columns))
-    caption = f"Columns: deviation ε from n*. Each figure is a mean over {counted_names(group, 'target')}."
+    targets = list(dict.fromkeys(run.target for run in group.runs))
+    over = f"{len(targets)} targets ({', '.join(targets)})" if len(targets) > 1 else f"the target {targets[0]}"
+    caption = f"Columns: deviation ε from n*. Each figure is a mean over {over}."
     return [make_table(group, title_of(group, "stopping off the elbow"), "Method", rows, None, caption=caption)]
 
 
