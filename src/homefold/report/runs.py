@@ -8,7 +8,7 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ __all__ = ["Run", "RunFolder", "Setup", "numbered", "read_runs", "setups", "slug
 RECORDS = "records.jsonl"
 _LONGEST_NAME = 160
 USUAL_SELECTION = "source-validation"
+_RECORDED = tuple(field.name for field in fields(RunRecord))
 SETTINGS = ("source", "fraction", "shots", "corruption", "severity", "beta", "epsilon")
 
 
@@ -251,7 +252,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _run(row: dict[str, Any], *, recorded: bool = True) -> Run:
-    values = {name: row[name] for name in RunRecord.__dataclass_fields__ if row.get(name) is not None}
+    values = {name: row[name] for name in _RECORDED if row.get(name) is not None}
     values["accuracy"], values["error"] = _accuracy(row) if recorded else (None, "")
     sources = values.get("facts", {}).get("sources") or []
     if len(sources) == 1:

@@ -19,7 +19,6 @@ class Figure:
 
     Args:
         name: of its file, without the ending.
-        title: in a few words.
         caption: what is shown, of what, and how many.
         alt: what a reader who cannot see it should know.
         format: `svg` or `png`.

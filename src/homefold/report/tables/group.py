@@ -13,7 +13,7 @@ from homefold.report.tables.published import PublishedTable, place_of, published
 from homefold.report.tables.rows import TableRows
 from homefold.report.tables.table import Cell, Table
 
-__all__ = ["ORACLE", "TableGroup", "make_table", "target_grid", "title_of"]
+__all__ = ["ORACLE", "TableGroup", "make_table", "target_grid"]
 
 ORACLE = "† Models were selected on the target itself (oracle): not a fair comparison."
 _LEAVE_ONE_OUT = ("", "leaveonedomainout", "leaveoneout", "lodo")
@@ -46,21 +46,21 @@ def target_grid(runs: Iterable[Run], published: PublishedTable | None = None) ->
 
 def make_table(
     group: TableGroup,
-    title: str,
-    stub: str,
     rows: TableRows,
     published: PublishedTable | None,
     *,
+    about: str = "",
+    stub: str = "Method",
     caption: str = "",
     name: str = "",
 ) -> Table:
-    """The table of these rows, its rows marked where models were selected on the target."""
+    """The table of these rows under what it is `about`, marked where models were selected on the target."""
     setup = group.setup
     parts = (group.suite or "runs", setup.dataset, name, setup.backbone, setup.preset, *setup.distinctions)
     marked = tuple(row if row.published else replace(row, label=f"{row.label} †") for row in rows.rows)
     return Table(
         name=slug(*dict.fromkeys(parts)),
-        title=title,
+        title=_title(group, about),
         caption=" ".join(part for part in (_caption(group, rows, published), caption) if part),
         stub=stub,
         columns=rows.columns,
@@ -70,7 +70,7 @@ def make_table(
     )
 
 
-def title_of(group: TableGroup, what: str = "") -> str:
+def _title(group: TableGroup, what: str) -> str:
     """Data, network, preset, and what the table is about."""
     suite = group.suite if group.kind in ("targets", "samplers") else ""
     same = suite.replace("-", "") == group.setup.dataset.lower().replace("-", "").replace("_", "")
