@@ -77,7 +77,7 @@ def test_training_never_sees_the_target(tmp_path, monkeypatch):
         "small", **{**QUICK, "features__epochs": 1, "manifold__epochs": 60, "manifold__batch_size": 32}
     )
     # Drawn in the test above, after everything that is trained.
-    monkeypatch.setattr(demo_module, "draw_homecoming", lambda *inputs, **settings: None)
+    monkeypatch.setattr(demo_module, "_draw_homecoming", lambda *inputs, **settings: None)
     weights = []
     for name in ("real", "black"):
         images = digits.images.copy()

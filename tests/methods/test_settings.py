@@ -74,7 +74,7 @@ def test_variants_are_runs_and_trainings_of_their_own(few_digits, tmp_path):
         settings=("preprocessing.image_size=16",),
     )  # fmt: skip
     planner = Planner(options, few_digits)
-    runs = {run.method_name: run for unit in planner.units() for run in unit.runs}
+    runs = {run.method_name: run for unit in planner.units() for run in unit}
     assert tuple(runs) == names
     assert len({run.id for run in runs.values()}) == 3
     stages = {name: planner.stages_of(run) for name, run in runs.items()}
@@ -141,7 +141,7 @@ def planned(names, few_digits, out, settings=()):
         settings=("preprocessing.image_size=16", *settings),
     )  # fmt: skip
     planner = Planner(options, few_digits)
-    runs = {run.method_name: run for unit in planner.units() for run in unit.runs}
+    runs = {run.method_name: run for unit in planner.units() for run in unit}
     return {name: (run, planner.stages_of(run)) for name, run in runs.items()}
 
 

@@ -26,11 +26,6 @@ def write_report(report: Report, out: Path | str, formats: tuple[str, ...] = FOR
     `report.json` holds all figures and names the files, so that the next report into the same folder removes those
     of this one that it does not write again. Nothing else in the folder is touched: a file that would have to give
     way is refused before anything is written.
-
-    Args:
-        report: to write.
-        out: the folder; made where it does not exist.
-        formats: of `FORMATS`.
     """
     out = Path(out)
     if out.exists() and not out.is_dir():

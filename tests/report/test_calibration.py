@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homefold.evaluation.calibration import auroc, coverage_curve, reliability
+from homefold.report.figures.answers import coverage_curve, reliability
 
 
 def test_the_expected_calibration_error_of_four_answers() -> None:
@@ -47,13 +47,3 @@ def test_abstaining_from_the_highest_scores_first() -> None:
     # kept: one of one right; then the two equal scores together, two of three; then all, two of four
     assert coverage.tolist() == [0.25, 0.75, 1.0]
     assert accuracy == pytest.approx([1.0, 2 / 3, 0.5])
-
-
-@given(st.integers(0, 30), st.integers(0, 10))
-def test_auroc_is_the_share_of_pairs_that_are_in_order(n: int, seed: int) -> None:
-    random = np.random.default_rng(seed)
-    scores, positive = random.integers(0, 6, n) / 2, random.random(n) < 0.4
-    pairs = [(high, low) for high in scores[positive] for low in scores[~positive]]
-    won = sum(1.0 if high > low else 0.5 if high == low else 0.0 for high, low in pairs)
-    found = auroc(scores, positive)
-    assert found == pytest.approx(won / len(pairs)) if pairs else np.isnan(found)
