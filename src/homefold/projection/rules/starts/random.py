@@ -26,7 +26,7 @@ class RandomStarts:
 
     def latents(self, count: int, manifold: Manifold, targets: torch.Tensor, seed: int) -> torch.Tensor:
         drawn = _drawn(count, manifold.latent_dim, seed, targets.dtype, targets.device)
-        return drawn.expand(len(targets), -1, -1)
+        return drawn.expand(targets.shape[0], -1, -1)
 
 
 @cache

@@ -72,7 +72,7 @@ class Elbow(StoppingRule):
 
         What is not yet known is NaN: a bend that depends on it is never the sharpest.
         """
-        n = len(u)
+        n = u.shape[0]
         return (
             u.new_full((self.window, n), torch.nan),
             u.new_zeros(self.window // 2 + 2, *u.shape),

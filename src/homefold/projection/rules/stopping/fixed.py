@@ -20,4 +20,4 @@ class Fixed(StoppingRule):
         return cls()
 
     def result(self, last: torch.Tensor, steps: int, memory: Memory) -> tuple[torch.Tensor, torch.Tensor]:
-        return last, torch.full((len(last),), steps, dtype=torch.long, device=last.device)
+        return last, torch.full((last.shape[0],), steps, dtype=torch.long, device=last.device)
