@@ -12,7 +12,7 @@ from homefold.errors import DataError, ModelFileError
 from homefold.manifold.base import Manifold, baseline_cosine, report_on
 from homefold.runtime.tiles import apply_in_tiles
 
-__all__ = ["NearestNeighbour", "fit_nearest", "nearest_index"]
+__all__ = ["NearestNeighbour", "fit_nearest", "nearest_index", "nearest_to_each"]
 
 _QUERY_TILE = 64
 _BANK_TILE = 65536
@@ -33,13 +33,13 @@ def nearest_index(z: torch.Tensor, bank: torch.Tensor) -> torch.Tensor:
         (n,) integers.
     """
     bank = F.normalize(bank, dim=1)
-    return apply_in_tiles(lambda tile: _nearest_to_tile(tile, bank), F.normalize(z, dim=1), _QUERY_TILE)
+    return apply_in_tiles(lambda tile: nearest_to_each(tile, bank), F.normalize(z, dim=1), _QUERY_TILE)
 
 
-def _nearest_to_tile(queries: torch.Tensor, bank: torch.Tensor) -> torch.Tensor:
+def nearest_to_each(queries: torch.Tensor, bank: torch.Tensor) -> torch.Tensor:
     """`nearest_index` of one tile of unit queries, the bank taken piece by piece to bound the memory."""
-    best = torch.full((len(queries),), -torch.inf, device=bank.device)
-    index = torch.zeros(len(queries), dtype=torch.long, device=bank.device)
+    best = torch.full((queries.shape[0],), -torch.inf, device=bank.device)
+    index = torch.zeros(queries.shape[0], dtype=torch.long, device=bank.device)
     for start in range(0, len(bank), _BANK_TILE):
         cosine = queries @ bank[start : start + _BANK_TILE].T
         highest = cosine.amax(dim=1)

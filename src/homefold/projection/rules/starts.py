@@ -41,7 +41,7 @@ def starting_latents(config: SearchConfig, manifold: Manifold, targets: torch.Te
         parts.append(manifold.bank_latents[similarity.topk(nearest, dim=1).indices])
     if config.random_starts:
         drawn = _drawn(config.random_starts, manifold.latent_dim, seed, targets.dtype, targets.device)
-        parts.append(drawn.expand(len(targets), -1, -1))
+        parts.append(drawn.expand(targets.shape[0], -1, -1))
     return torch.cat(parts, dim=1)
 
 

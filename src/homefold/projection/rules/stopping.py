@@ -59,7 +59,7 @@ class Fixed(StoppingRule):
     """Take the latent after the last step."""
 
     def result(self, last: torch.Tensor, steps: int, memory: Memory) -> tuple[torch.Tensor, torch.Tensor]:
-        return last, torch.full((len(last),), steps, dtype=torch.long, device=last.device)
+        return last, torch.full((last.shape[0],), steps, dtype=torch.long, device=last.device)
 
 
 def _mean(losses: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -111,7 +111,7 @@ class Elbow(StoppingRule):
 
         What is not yet known is NaN: a bend that depends on it is never the sharpest.
         """
-        n = len(u)
+        n = u.shape[0]
         return (
             u.new_full((self.window, n), torch.nan),
             u.new_zeros(self.window // 2 + 2, *u.shape),
