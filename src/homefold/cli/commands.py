@@ -8,6 +8,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from homefold.cli.ending import UsageError
+
 __all__ = ["Command", "run_command"]
 
 
@@ -52,8 +54,7 @@ def run_command(
         print(page, end="")
         return 0
     if name not in commands:
-        print(f"error: {_unknown(program, commands, name)}", file=sys.stderr)
-        return 2
+        raise _unknown(program, commands, name)
     return commands[name].run(rest)
 
 
@@ -63,8 +64,8 @@ def _help_page(program: str, commands: Mapping[str, Command], about: str, end: s
     return f"usage: {program} COMMAND …\n\n{about}\n\ncommands:\n{listed}\n\n{end}"
 
 
-def _unknown(program: str, commands: Mapping[str, Command], name: str) -> str:
+def _unknown(program: str, commands: Mapping[str, Command], name: str) -> UsageError:
     close = difflib.get_close_matches(name, commands, n=1)
     hint = f" Did you mean {program} {close[0]}?" if close else ""
     what = "option" if name.startswith("-") else "command"
-    return f"{program} has no {what} {name!r}; its commands are {', '.join(commands)}.{hint}"
+    return UsageError(f"{program} has no {what} {name!r}; its commands are {', '.join(commands)}.{hint}")

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
 from rich.table import Table
 
 from homefold.cli.commands import Command, run_command
 from homefold.cli.domains import is_dataset_name
 from homefold.cli.output import fact_table, note, print_json, result_console, result_table
-from homefold.cli.parsing import DebugFlag, JsonFlag, Names, PluginFlag, Switch, flatten, parse
+from homefold.cli.parsing import Arg, DebugFlag, JsonFlag, Names, PluginFlag, Positional, parse, unique
 from homefold.data import (
     DomainDataset,
     LoadRequest,
@@ -96,7 +95,7 @@ class DescribeOptions:
     Example: homefold data describe photos/
     """
 
-    data: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME_OR_PATH")]
+    data: Annotated[str, Positional("NAME_OR_PATH")]
     """The name of a dataset, NAME:PATH with where its files lie, or a folder of domains, also as a tar or zip."""
     plugin: PluginFlag = ()
     json: JsonFlag = False
@@ -189,14 +188,12 @@ class VerifyOptions:
     Examples: homefold data verify photos/ · homefold data verify pacs /data/pacs
     """
 
-    data: Annotated[
-        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[NAME] PATH", help_behavior_hint="(required)")
-    ]
+    data: Annotated[tuple[str, ...], Positional("[NAME] PATH", default="(required)")]
     """A folder PATH/domain/class/image, also packed as a tar or zip; or a dataset's name and where its files lie
     (NAME:PATH is the same)."""
-    domain: Annotated[Names, tyro.conf.arg(metavar="NAME …")] = ()
+    domain: Annotated[Names, Arg("NAME")] = ()
     """Only these domains; all by default."""
-    counts_only: Switch = False
+    counts_only: bool = False
     """Compare a named dataset's counts and decode nothing."""
     plugin: PluginFlag = ()
     json: JsonFlag = False
@@ -206,7 +203,7 @@ class VerifyOptions:
 def run_verify(arguments: Sequence[str]) -> int:
     """`homefold data verify`."""
     options = parse(VerifyOptions, "data verify", arguments)
-    report = _verify(options, flatten(options.domain) or None)
+    report = _verify(options, unique(options.domain) or None)
     if options.json:
         print_json(report.as_dict())
     else:
@@ -279,9 +276,9 @@ class GetOptions:
     Example: homefold data get digits-few-shot --to /data/digits
     """
 
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
+    name: Annotated[str, Positional("NAME")]
     """mnist, usps, svhn, cifar10; digits-few-shot is the first three."""
-    to: Annotated[Path, tyro.conf.arg(metavar="DIR")]
+    to: Annotated[Path, Arg("DIR")]
     """Where to put it."""
     plugin: PluginFlag = ()
     json: JsonFlag = False

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
-import tyro
-
 from homefold.cli.output import note, print_json, result_console, result_table, show_bytes
-from homefold.cli.parsing import DebugFlag, JsonFlag, Switch, parse
+from homefold.cli.parsing import Arg, DebugFlag, JsonFlag, Positional, parse
 from homefold.data import ImageCache, cache_directory
 from homefold.data.cache.directory import parse_bytes, set_cache_limit
 from homefold.data.cache.entry import CacheEntry
@@ -28,11 +26,11 @@ class CacheOptions:
     Examples: homefold data cache · homefold data cache --clear pacs · homefold data cache --limit 20GB
     """
 
-    name: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]", help_behavior_hint="")] = ()
+    name: Annotated[tuple[str, ...], Positional("[NAME]")] = ()
     """Only the entries of this dataset."""
-    clear: Switch = False
+    clear: bool = False
     """Delete the entries (with NAME, of that dataset alone); those that a running process uses stay."""
-    limit: Annotated[str | None, tyro.conf.DisallowNone, tyro.conf.arg(metavar="SIZE", help_behavior_hint="")] = None
+    limit: Annotated[str | None, Arg("SIZE")] = None
     """Keep at most this much, now and later, such as 20GB; HOMEFOLD_CACHE_LIMIT overrides it. What was not used for
     longest goes first."""
     json: JsonFlag = False

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from homefold.errors import HomefoldError
+from homefold.errors import ConfigError, HomefoldError
 
-__all__ = ["Terminated", "explain", "signals_raise", "when_stopped"]
+__all__ = ["Terminated", "UsageError", "explain", "signals_raise", "when_stopped"]
 
 _DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 # How torch and the C++ library say it, in a RuntimeError.
@@ -30,6 +30,10 @@ _NO_MEMORY = (
 
 _AGAIN_SECONDS = 0.05
 _LONGEST_IMPORT_SECONDS = 20.0
+
+
+class UsageError(ConfigError):
+    """The command line makes no sense."""
 
 
 class Terminated(BaseException):

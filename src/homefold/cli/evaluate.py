@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-import tyro
 from rich.table import Table
 
 from homefold.cli.domains import domain_names, require_domains
-from homefold.cli.inference_flags import LookFlags, ProjectionPreset, SearchFlags, chosen_look, chosen_search
+from homefold.cli.given_settings import chosen_look_and_search, inference_settings
 from homefold.cli.output import note, print_json, result_console, result_table, show_share
-from homefold.cli.parsing import DebugFlag, DeviceFlag, JsonFlag, Names, PluginFlag, SkipBadFlag, Switch, flatten, parse
+from homefold.cli.parsing import (
+    Arg,
+    DebugFlag,
+    DeviceFlag,
+    JsonFlag,
+    Names,
+    PluginFlag,
+    Positional,
+    ProjectionPresetFlag,
+    SetInferenceFlag,
+    SkipBadFlag,
+    parse,
+    unique,
+)
 from homefold.config import LookConfig, SearchConfig
 from homefold.data import DomainDataset, load_dataset
 from homefold.errors import DataError
@@ -36,25 +48,21 @@ class EvaluateOptions:
     Example: homefold evaluate model photos/ --domain hospital4 --per-class
     """
 
-    model: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
+    model: Annotated[Path, Positional("MODEL")]
     """The folder of a model."""
-    data: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")]
+    data: Annotated[str, Positional("DATA")]
     """A folder DATA/domain/class/image (or its tar or zip), or a dataset's name; its classes must be the model's."""
-    domain: Annotated[Names, tyro.conf.arg(metavar="NAME …")] = ()
+    domain: Annotated[Names, Arg("NAME")] = ()
     """Domains to measure on; all by default. Those that the model was trained on are marked."""
-    per_class: Switch = False
+    per_class: bool = False
     """Show the accuracy of every class too."""
+    projection_preset: ProjectionPresetFlag = None
+    set: SetInferenceFlag = ()
     skip_bad: SkipBadFlag = False
     device: DeviceFlag = "auto"
     json: JsonFlag = False
     plugin: PluginFlag = ()
     debug: DebugFlag = False
-    projection_preset: ProjectionPreset = None
-    look: LookFlags = field(default_factory=LookFlags)
-    """How images are seen."""
-    search: SearchFlags = field(default_factory=SearchFlags)
-    """How the search runs. What is not given here is the preset's, or else the model's own; the defaults shown are
-    those of the preset default."""
 
 
 @dataclass(frozen=True)
@@ -93,17 +101,17 @@ class _Bars(RichReporter):
 
 def run(arguments: Sequence[str]) -> int:
     """Measure and print."""
-    options = parse(EvaluateOptions, "evaluate", arguments)
+    options = parse(EvaluateOptions, "evaluate", arguments, short_flags=dict)
+    settings = inference_settings(options.set, "evaluate")
     # These import torch, which --help does not need.
     from homefold.cli.unfinished import tidy_after_fit
     from homefold.model import Homefold
 
     model = Homefold.load(options.model, device=options.device)
     tidy_after_fit(options.model)
-    look = chosen_look(model.config.look, options.projection_preset, options.look, arguments)
-    search = chosen_search(model.config.search, options.projection_preset, options.search, arguments)
+    look, search = chosen_look_and_search(model.config, options.projection_preset, settings)
     known = domain_names(options.data)
-    domains = flatten(options.domain) or known
+    domains = unique(options.domain) or known
     require_domains(domains, known, options.data)
     reporter = _Bars()
     results = []

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
 from homefold.cli.output import fact_table, print_json, result_console, show_bytes, show_share
-from homefold.cli.parsing import DebugFlag, JsonFlag, PluginFlag, parse
+from homefold.cli.parsing import DebugFlag, JsonFlag, PluginFlag, Positional, parse
 from homefold.config import config_to_dict
 from homefold.store.files import plain_json
 from homefold.store.model_card import how_images_are_seen, how_it_was_trained, manifold_line
@@ -31,7 +29,7 @@ class InfoOptions:
     Example: homefold info model --json
     """
 
-    model: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
+    model: Annotated[Path, Positional("MODEL")]
     """The folder of a model."""
     json: JsonFlag = False
     plugin: PluginFlag = ()

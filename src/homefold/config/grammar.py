@@ -54,10 +54,12 @@ def change_settings(config: HomefoldConfig, settings: Mapping[str, Any], *, name
     for name, value in settings.items():
         *parts, last = name.split(".")
         place: Any = values
-        for part in parts:
-            place = place.get(part) if isinstance(place, dict) else None
-        if not isinstance(place, dict) or last not in place:
-            raise unknown_setting(name, place if isinstance(place, dict) else ())
+        for depth, part in enumerate(parts, 1):
+            if part not in place:
+                raise unknown_setting(".".join(parts[:depth]), place)
+            place = place[part] if isinstance(place[part], dict) else {}
+        if last not in place:
+            raise unknown_setting(name, place)
         if isinstance(place[last], tuple) and not isinstance(value, list):
             # As people write it: one value alone, or slashes between the words of a list.
             value = value.split("/") if isinstance(value, str) else [value]

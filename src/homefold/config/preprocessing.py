@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import tyro
 from pydantic import Field
 
 from homefold.config.values import dataclass
@@ -20,7 +19,7 @@ _LARGEST_IMAGE_PX = 10_000
 class PreprocessingConfig:
     """How an image becomes the network's input."""
 
-    image_size: Annotated[int, Field(ge=1, le=_LARGEST_IMAGE_PX), tyro.conf.arg(aliases=["--image-size"])] = 224
+    image_size: Annotated[int, Field(ge=1, le=_LARGEST_IMAGE_PX)] = 224
     """Side of the square, in pixels, that every image is resized to."""
     resize: Literal["squash", "crop"] = "squash"
     """squash ignores the aspect ratio and keeps every pixel in view; crop cuts out the centre square."""
