@@ -49,21 +49,42 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Arg:
-    """How an argument is shown, beside the type of its field.
+    """How an argument is shown, beside the type of its field, which gives all that is not said here.
 
     Args:
         metavar: what stands for its value.
-        default: what the help says of its default; None for the field's own, where that says something.
-        help: what it does; empty for the docstring below the field.
+        default: what the help says of its default.
+        help: what it does; by default the docstring below the field.
+        name: that of the field.
+        kind: type of its value.
+        is_needed: whether it has to be given; no word of a list has to.
     """
 
     metavar: str = ""
     default: str | None = None
     help: str = ""
+    name: str = ""
+    kind: Any = str
+    is_needed: bool = False
+
+    @property
+    def flag(self) -> str:
+        """What it is called by the person who gives it."""
+        return f"--{self.name}".replace("_", "-")
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it takes several words."""
+        return typing.get_origin(self.kind) is tuple
 
 
 class Positional(Arg):
     """One that is known by its place instead of a flag."""
+
+    @property
+    def flag(self) -> str:
+        """What stands for its value."""
+        return self.metavar
 
 
 Names = tuple[str, ...]
@@ -115,13 +136,13 @@ def parse(options: type[T], command: str, arguments: Sequence[str], short_flags:
     words = _with_current_names(arguments)
     _refuse_empty(command, words)
     expected = _arguments_of(options)
-    flags = [each.flag for each in expected if not each.is_positional]
+    flags = [arg.flag for arg in expected if not isinstance(arg, Positional)]
     if "--set" in flags:
         words = settings_as_words(words, short=short_flags is not None)
     given = vars(parser.parse_intermixed_args(_with_known_flags(command, words, flags)))
-    if missing := [each.shown for each in expected if each.is_needed and given[each.name] is None]:
+    if missing := [_shown(arg) for arg in expected if arg.is_needed and given[arg.name] is None]:
         raise UsageError(f"homefold {command} lacks what is required: {', '.join(missing)}.")
-    found = options(**{each.name: each.read(given[each.name]) for each in expected if given[each.name] is not None})
+    found = options(**{arg.name: _read(arg, given[arg.name]) for arg in expected if given[arg.name] is not None})
     load_plugins(getattr(found, "plugin", ()))
     return found
 
@@ -129,7 +150,7 @@ def parse(options: type[T], command: str, arguments: Sequence[str], short_flags:
 def parser_of(options: type[Any], command: str, short_flags: ShortFlags | None = None) -> argparse.ArgumentParser:
     """What writes the help, and reads the words once settings among them are words of `--set`."""
     expected, about = _arguments_of(options), explanations(options)
-    needed = [each.shown for each in expected if each.is_needed or each.is_positional]
+    needed = [_shown(arg) for arg in expected if arg.is_needed or isinstance(arg, Positional)]
     parser = _Parser(
         prog=f"homefold {command}",
         usage=f"homefold {' '.join([command, *needed, '[options]'])}",
@@ -140,18 +161,17 @@ def parser_of(options: type[Any], command: str, short_flags: ShortFlags | None =
     )
     group = parser.add_argument_group("arguments")
     group.add_argument("-h", "--help", action="help", help="Show this.")
-    for each in expected:
-        given: dict[str, Any] = {"help": f"{each.arg.help or about[each.name]} {each.says}".strip().replace("%", "%%")}
-        if each.kind is bool:
-            given |= {"action": "store_true", "default": None}
-        elif each.is_positional:
-            given |= {"metavar": each.arg.metavar, "nargs": "*" if each.is_list else "?"}
-        elif each.is_list:
-            given |= {"metavar": each.arg.metavar, "nargs": "+", "action": "extend"}
+    for arg in expected:
+        help = f"{arg.help or about[arg.name]} {arg.default}".strip().replace("%", "%%")
+        if arg.kind is bool:
+            group.add_argument(arg.flag, action="store_true", default=None, help=help)
+        elif isinstance(arg, Positional):
+            group.add_argument(arg.name, nargs="*" if arg.is_list else "?", metavar=arg.metavar, help=help)
+        elif arg.is_list:
+            group.add_argument(arg.flag, nargs="+", action="extend", metavar=arg.metavar, help=help)
         else:
-            given |= {"metavar": each.arg.metavar}
-        group.add_argument(each.name if each.is_positional else each.flag, **given)
-        if each.name == "set" and short_flags is not None:
+            group.add_argument(arg.flag, metavar=arg.metavar, help=help)
+        if arg.name == "set" and short_flags is not None:
             for flag, help in short_flags().items():
                 group.add_argument(flag, metavar="VALUE", help=help.replace("%", "%%"))
     return parser
@@ -203,75 +223,47 @@ class _Formatter(argparse.HelpFormatter):
 _METAVARS = {int: "N", float: "NUMBER", Path: "PATH"}
 
 
-@dataclass(frozen=True)
-class _Argument:
-    """A field of a command's options."""
-
-    name: str
-    kind: Any
-    arg: Arg
-    default: Any
-
-    @property
-    def flag(self) -> str:
-        return f"--{self.name}".replace("_", "-")
-
-    @property
-    def shown(self) -> str:
-        return self.arg.metavar if self.is_positional else f"{self.flag} {self.arg.metavar}"
-
-    @property
-    def is_positional(self) -> bool:
-        return isinstance(self.arg, Positional)
-
-    @property
-    def is_list(self) -> bool:
-        return typing.get_origin(self.kind) is tuple
-
-    @property
-    def is_needed(self) -> bool:
-        return self.default is MISSING and not self.is_list
-
-    @property
-    def says(self) -> str:
-        """What the help says of the default."""
-        if self.arg.default is not None:
-            return self.arg.default
-        if self.default in (MISSING, None, (), "") or self.default is False:
-            return ""
-        return f"(default: {self.default})"
-
-    def read(self, value: Any) -> Any:
-        """What argparse found, as a value of the field."""
-        if isinstance(value, list):
-            return tuple(_read(typing.get_args(self.kind)[0], word, self.flag) for word in value)
-        return _read(self.kind, value, self.arg.metavar if self.is_positional else self.flag)
-
-
-def _arguments_of(options: type[Any]) -> list[_Argument]:
-    found: list[_Argument] = []
+def _arguments_of(options: type[Any]) -> list[Arg]:
+    found = []
     hints = typing.get_type_hints(options, include_extras=True)
     for field in dataclasses.fields(options):
         hint = hints[field.name]
         kind, arg = typing.get_args(hint) if typing.get_origin(hint) is Annotated else (hint, Arg())
         kind = typing.get_args(kind)[0] if NoneType in typing.get_args(kind) else kind
-        choices = "{" + ",".join(typing.get_args(kind)) + "}" if typing.get_origin(kind) is Literal else ""
-        arg = replace(arg, metavar=arg.metavar or choices or _METAVARS.get(kind, ""))
-        found.append(_Argument(field.name, kind, arg, field.default))
+        says_nothing = field.default in (MISSING, None, (), "") or field.default is False
+        filled = replace(
+            arg,
+            name=field.name,
+            kind=kind,
+            metavar=arg.metavar or _METAVARS.get(kind) or ",".join(typing.get_args(kind)),
+            default=arg.default or ("" if says_nothing or arg.default == "" else f"(default: {field.default})"),
+        )
+        found.append(replace(filled, is_needed=field.default is MISSING and not filled.is_list))
     return found
 
 
-def _read(kind: Any, word: Any, flag: str) -> Any:
-    if kind is Path:
-        return given_path(word)
-    if kind in (int, float):
+def _shown(arg: Arg) -> str:
+    """As it stands on a command line."""
+    return arg.flag if isinstance(arg, Positional) else f"{arg.flag} {arg.metavar}"
+
+
+def _read(arg: Arg, value: Any) -> Any:
+    """What argparse found, as a value of the field."""
+    if isinstance(value, list):
+        item = replace(arg, kind=typing.get_args(arg.kind)[0])
+        return tuple(_read(item, word) for word in value)
+    if arg.kind is bool or arg.kind is str:
+        return value
+    if arg.kind is Path:
+        return given_path(value)
+    if arg.kind in (int, float):
         try:
-            return kind(word)
+            return arg.kind(value)
         except ValueError:
-            what = "whole number" if kind is int else "number"
-            raise UsageError(f"{flag} must be a {what}; got {shown(word)}.") from None
+            what = "whole number" if arg.kind is int else "number"
+            raise UsageError(f"{arg.flag} must be a {what}; got {shown(value)}.") from None
     try:
-        return checked_value(kind, word, flag)
+        return checked_value(arg.kind, value, arg.flag)
     except ConfigError as error:
         raise UsageError(str(error)) from None
 
@@ -296,7 +288,7 @@ def _refuse_empty(command: str, arguments: Sequence[str]) -> None:
 
 def _with_known_flags(command: str, words: Sequence[str], flags: Sequence[str]) -> list[str]:
     """The words with each flag as the help spells it; refuses one that there is not."""
-    found = []
+    found: list[str] = []
     for place, word in enumerate(words):
         if word == "--":
             return [*found, *words[place:]]
