@@ -29,7 +29,6 @@ COMMANDS = {
     "data": Command("list, describe, verify and fetch datasets; the cache of decoded images", "homefold.cli.data"),
 }
 
-_ABOUT = "Classifiers that hold up on domains they have never seen."
 _END = """\
 options:
   -h, --help  show this; homefold COMMAND --help shows the options of one command
@@ -86,7 +85,8 @@ def _run(arguments: list[str]) -> int:
     if arguments[:1] == ["--version"]:
         print(f"homefold {__version__}")
         return SUCCESS
-    return run_command("homefold", COMMANDS, arguments, about=_ABOUT, end=_END)
+    about = "Classifiers that hold up on domains they have never seen."
+    return run_command("homefold", COMMANDS, arguments, about=about, end=_END)
 
 
 def _stopped(stop: BaseException, code: int) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from homefold.cli.bench_board import BenchBoard, show_seconds
 from homefold.cli.ending import when_stopped
 from homefold.cli.output import fact_table, note, print_json, result_console, result_table, show_share, typed
-from homefold.cli.parsing import Arg, DebugFlag, DeviceFlag, JsonFlag, Names, PluginFlag, Positional, parse, unique
+from homefold.cli.parsing import Arg, DeviceFlag, JsonFlag, Names, PluginFlag, Positional, parse, unique
 from homefold.errors import ConfigError
 from homefold.runtime.progress import RichReporter
 
@@ -92,7 +92,6 @@ class BenchCommand:
     plan: bool = False
     """Only show what there would be to do."""
     json: JsonFlag = False
-    debug: DebugFlag = False
 
     def options(self, command: str = "") -> BenchOptions:
         """What the library is asked for, by this command line."""

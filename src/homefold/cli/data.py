@@ -13,7 +13,7 @@ from rich.table import Table
 from homefold.cli.commands import Command, run_command
 from homefold.cli.domains import is_dataset_name
 from homefold.cli.output import fact_table, note, print_json, result_console, result_table
-from homefold.cli.parsing import Arg, DebugFlag, JsonFlag, Names, PluginFlag, Positional, parse, unique
+from homefold.cli.parsing import Arg, JsonFlag, Names, PluginFlag, Positional, parse, unique
 from homefold.data import (
     DomainDataset,
     LoadRequest,
@@ -70,7 +70,6 @@ class ListOptions:
 
     plugin: PluginFlag = ()
     json: JsonFlag = False
-    debug: DebugFlag = False
 
 
 def run_list(arguments: Sequence[str]) -> int:
@@ -99,7 +98,6 @@ class DescribeOptions:
     """The name of a dataset, NAME:PATH with where its files lie, or a folder of domains, also as a tar or zip."""
     plugin: PluginFlag = ()
     json: JsonFlag = False
-    debug: DebugFlag = False
 
 
 def run_describe(arguments: Sequence[str]) -> int:
@@ -197,7 +195,6 @@ class VerifyOptions:
     """Compare a named dataset's counts and decode nothing."""
     plugin: PluginFlag = ()
     json: JsonFlag = False
-    debug: DebugFlag = False
 
 
 def run_verify(arguments: Sequence[str]) -> int:
@@ -282,7 +279,6 @@ class GetOptions:
     """Where to put it."""
     plugin: PluginFlag = ()
     json: JsonFlag = False
-    debug: DebugFlag = False
 
 
 def run_get(arguments: Sequence[str]) -> int:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from homefold.cli.output import note, print_json, result_console, result_table, show_bytes
-from homefold.cli.parsing import Arg, DebugFlag, JsonFlag, Positional, parse
+from homefold.cli.parsing import Arg, JsonFlag, Positional, parse
 from homefold.data import ImageCache, cache_directory
 from homefold.data.cache.directory import parse_bytes, set_cache_limit
 from homefold.data.cache.entry import CacheEntry
@@ -34,7 +34,6 @@ class CacheOptions:
     """Keep at most this much, now and later, such as 20GB; HOMEFOLD_CACHE_LIMIT overrides it. What was not used for
     longest goes first."""
     json: JsonFlag = False
-    debug: DebugFlag = False
 
 
 def run_cache(arguments: Sequence[str]) -> int:

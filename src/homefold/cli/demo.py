@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from homefold.cli.output import print_json, result_console, result_table, show_share
-from homefold.cli.parsing import Arg, DebugFlag, DeviceFlag, JsonFlag, parse
+from homefold.cli.parsing import Arg, DeviceFlag, JsonFlag, parse
 from homefold.runtime.progress import RichReporter
 
 __all__ = ["DemoOptions", "run"]
@@ -29,7 +29,6 @@ class DemoOptions:
     """All randomness follows from it."""
     device: DeviceFlag = "auto"
     json: JsonFlag = False
-    debug: DebugFlag = False
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -18,7 +18,6 @@ from homefold.cli.info import size_on_disk
 from homefold.cli.output import fact_table, note, print_json, result_console, show_bytes, show_share
 from homefold.cli.parsing import (
     Arg,
-    DebugFlag,
     DeviceFlag,
     JsonFlag,
     Names,
@@ -76,7 +75,6 @@ class FitOptions:
     """Write the losses of each epoch to DIR for TensorBoard."""
     plugin: PluginFlag = ()
     json: JsonFlag = False
-    debug: DebugFlag = False
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from homefold.cli.output import fact_table, print_json, result_console, show_bytes, show_share
-from homefold.cli.parsing import DebugFlag, JsonFlag, PluginFlag, Positional, parse
+from homefold.cli.parsing import JsonFlag, PluginFlag, Positional, parse
 from homefold.config import config_to_dict
 from homefold.store.files import plain_json
 from homefold.store.model_card import how_images_are_seen, how_it_was_trained, manifold_line
@@ -33,7 +33,6 @@ class InfoOptions:
     """The folder of a model."""
     json: JsonFlag = False
     plugin: PluginFlag = ()
-    debug: DebugFlag = False
 
 
 def run(arguments: Sequence[str]) -> int:

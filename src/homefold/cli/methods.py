@@ -8,7 +8,7 @@ from inspect import getdoc
 from typing import Annotated
 
 from homefold.cli.output import print_json, result_console, result_table
-from homefold.cli.parsing import DebugFlag, JsonFlag, PluginFlag, Positional, parse
+from homefold.cli.parsing import JsonFlag, PluginFlag, Positional, parse
 from homefold.errors import ConfigError
 from homefold.methods.registry import find_method, list_methods, wrapped_by_default
 
@@ -30,7 +30,6 @@ class MethodsOptions:
     """Describe this method: its equation, its settings with their defaults, and where to look for better ones."""
     plugin: PluginFlag = ()
     json: JsonFlag = False
-    debug: DebugFlag = False
 
 
 def run(arguments: Sequence[str]) -> int:

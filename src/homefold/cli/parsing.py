@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Arg",
-    "DebugFlag",
     "DeviceFlag",
     "JsonFlag",
     "Names",
@@ -112,7 +111,6 @@ SetInferenceFlag = Annotated[
         "search lists and explains them.",
     ),
 ]
-DebugFlag = Annotated[bool, Arg(help="Show the whole traceback of an error.")]
 
 T = TypeVar("T", bound="DataclassInstance")
 ShortFlags = Callable[[], Mapping[str, str]]
@@ -136,7 +134,7 @@ def parse(options: type[T], command: str, arguments: Sequence[str], short_flags:
     words = _with_current_names(arguments)
     _refuse_empty(command, words)
     expected = _arguments_of(options)
-    flags = [arg.flag for arg in expected if not isinstance(arg, Positional)]
+    flags = ["--debug", *(arg.flag for arg in expected if not isinstance(arg, Positional))]
     if "--set" in flags:
         words = settings_as_words(words, short=short_flags is not None)
     given = vars(parser.parse_intermixed_args(_with_known_flags(command, words, flags)))
@@ -174,6 +172,8 @@ def parser_of(options: type[Any], command: str, short_flags: ShortFlags | None =
         if arg.name == "set" and short_flags is not None:
             for flag, help in short_flags().items():
                 group.add_argument(flag, metavar="VALUE", help=help.replace("%", "%%"))
+    # Wherever it stands, the command as a whole has seen it already.
+    group.add_argument("--debug", action="store_true", help="Show the whole traceback of an error.")
     return parser
 
 

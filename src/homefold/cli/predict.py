@@ -19,7 +19,6 @@ from homefold.cli.given_settings import chosen_look_and_search, inference_settin
 from homefold.cli.output import note
 from homefold.cli.parsing import (
     Arg,
-    DebugFlag,
     DeviceFlag,
     PluginFlag,
     Positional,
@@ -78,7 +77,6 @@ class PredictOptions:
     skip_bad: SkipBadFlag = False
     device: DeviceFlag = "auto"
     plugin: PluginFlag = ()
-    debug: DebugFlag = False
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -111,7 +109,6 @@ def run(arguments: Sequence[str]) -> int:
         # On a terminal the rows themselves show the progress, and a bar would be drawn over them.
         reporter = SilentReporter() if stream.isatty() else RichReporter()
         bad = _predict_all(model, paths, options, look, search, writer, reporter)
-        writer.close()
     if not options.no_projection:
         engine = chosen_engine(search, model.feature_model.manifold)
         if engine != "none":
@@ -190,7 +187,7 @@ def _predict_all(
                     writer.failure(path, failure.reason)
                 else:
                     writer.answer(path, *next(answers))
-            writer.flush()
+            writer.stream.flush()
             bad += len(failures)
             bar.advance(len(chunk))
     return bad

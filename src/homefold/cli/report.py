@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from homefold.cli.output import note, print_json, result_console, result_table, typed
-from homefold.cli.parsing import Arg, DebugFlag, JsonFlag, Names, Positional, parse
+from homefold.cli.parsing import Arg, JsonFlag, Names, Positional, parse
 from homefold.errors import ConfigError
 
 __all__ = ["ReportOptions", "run"]
@@ -31,7 +31,6 @@ class ReportOptions:
     plugin: Annotated[Names, Arg("FILE.py")] = ()
     """Python files to run first, which register figures of your own (docs/report.md)."""
     json: JsonFlag = False
-    debug: DebugFlag = False
 
 
 def run(arguments: Sequence[str]) -> int:

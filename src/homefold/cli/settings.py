@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
+import functools
 import json
 import textwrap
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from operator import attrgetter
 from types import NoneType
 from typing import Annotated, Any
 
 from homefold.cli.ending import UsageError
+from homefold.cli.given_settings import setting_types
 from homefold.cli.output import print_json, result_console
-from homefold.cli.parsing import DebugFlag, JsonFlag, Positional, explanations, parse
-from homefold.config import HomefoldConfig, list_presets, preset_config
+from homefold.cli.parsing import JsonFlag, Names, Positional, explanations, parse
+from homefold.config import list_presets, preset_config
 from homefold.config.migration import RENAMED
-from homefold.config.values import hints_of
 
 __all__ = ["Setting", "SettingsOptions", "list_settings", "run", "written"]
 
@@ -29,29 +30,22 @@ class SettingsOptions:
     Example: homefold settings features.epochs style
     """
 
-    names: Annotated[tuple[str, ...], Positional("[NAME …]")] = ()
+    names: Annotated[Names, Positional("[NAME …]")] = ()
     """Show these alone: settings, or parts such as features or features.augmentation."""
     json: JsonFlag = False
-    debug: DebugFlag = False
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting.
-
-    Args:
-        name: as people write it, `features.epochs`.
-        about: what it does.
-        values: what it may be, in words.
-        default: that of `fit`, whose preset is `default`.
-        presets: what those other presets set that set another value.
-    """
+    """One setting."""
 
     name: str
     about: str
     values: str
+    """What it may be, in words."""
     default: Any
     presets: dict[str, Any]
+    """What the other presets set, where that is not the default."""
 
     @property
     def defaults(self) -> str:
@@ -87,23 +81,15 @@ def run(arguments: Sequence[str]) -> int:
 
 def list_settings() -> list[Setting]:
     """Every setting in the order of the configuration."""
-    plain = preset_config()
-    presets = {name: preset_config(name) for name in list_presets()}
-    return [
-        Setting(name, about, _values(hint), _at(plain, name), _changes(plain, presets, name))
-        for name, about, hint in _leaves(HomefoldConfig, "")
-    ]
-
-
-def _leaves(kind: type[Any], before: str) -> Iterator[tuple[str, str, Any]]:
-    """Name, explanation and type of each setting."""
-    about = explanations(kind)
-    for field in dataclasses.fields(kind):
-        hint = hints_of(kind)[field.name]
-        if dataclasses.is_dataclass(hint):
-            yield from _leaves(typing.cast("type[Any]", hint), f"{before}{field.name}.")
-        else:
-            yield before + field.name, about[field.name], hint
+    plain, presets = preset_config(), {name: preset_config(name) for name in list_presets()}
+    explained = functools.cache(explanations)
+    found = []
+    for name, hint in setting_types().items():
+        of, (part, _, field) = attrgetter(name), name.rpartition(".")
+        about = explained(type(attrgetter(part)(plain) if part else plain))[field]
+        changes = {preset: of(config) for preset, config in presets.items() if of(config) != of(plain)}
+        found.append(Setting(name, about, _values(hint), of(plain), changes))
+    return found
 
 
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", NoneType: "none"}
@@ -119,18 +105,6 @@ def _values(hint: Any) -> str:
     if typing.get_origin(hint) is tuple:
         return f"a list, each {_values(inner[0])}"
     return " or ".join(_values(part) for part in inner)
-
-
-def _at(config: HomefoldConfig, name: str) -> Any:
-    value: Any = config
-    for part in name.split("."):
-        value = getattr(value, part)
-    return value
-
-
-def _changes(plain: HomefoldConfig, presets: dict[str, HomefoldConfig], name: str) -> dict[str, Any]:
-    values = {preset: _at(config, name) for preset, config in presets.items()}
-    return {preset: value for preset, value in values.items() if value != _at(plain, name)}
 
 
 def written(value: Any) -> str:

@@ -17,7 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-__all__ = ["ProgressReporter", "RichReporter", "SilentReporter", "Task"]
+__all__ = ["ProgressReporter", "RichReporter", "RichTask", "SilentReporter", "Task"]
 
 
 class Task(Protocol):
@@ -53,7 +53,9 @@ class SilentReporter:
         pass
 
 
-class _RichTask:
+class RichTask:
+    """A bar that is drawn."""
+
     def __init__(self, progress: Progress, task_id: TaskID) -> None:
         self._progress, self._id = progress, task_id
 
@@ -83,7 +85,7 @@ class RichReporter:
         )
         with Progress(*columns, console=self.console, transient=False) as progress:
             task_id = progress.add_task(description, total=total, facts="")
-            yield _RichTask(progress, task_id)
+            yield RichTask(progress, task_id)
 
     def message(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
