@@ -36,16 +36,10 @@ def show_seconds(seconds: float) -> str:
 
 
 class BenchBoard:
-    """A reporter for the stages, and a watcher of the runs; bars on a terminal, one line a run everywhere.
+    """A reporter for the stages, and a watcher of the runs; bars on a terminal, one line a run everywhere."""
 
-    Args:
-        remaining: the runs that are about to be done.
-        jobs: processes that do them.
-        console: standard error by default.
-    """
-
-    def __init__(self, remaining: Sequence[Run], jobs: int = 1, console: Console | None = None) -> None:
-        self.console = console or Console(stderr=True)
+    def __init__(self, remaining: Sequence[Run], jobs: int = 1) -> None:
+        self.console = Console(stderr=True)
         self._left, self._jobs, self._began = list(remaining), jobs, time.monotonic()
         self._total, self._seconds = len(remaining), defaultdict[str, list[float]](list)
         self._progress = Progress(

@@ -200,20 +200,16 @@ class VerifyOptions:
 def run_verify(arguments: Sequence[str]) -> int:
     """`homefold data verify`."""
     options = parse(VerifyOptions, "data verify", arguments)
-    report = _verify(options, unique(options.domain) or None)
+    name, path = _name_and_path(options.data)
+    if name is None and options.counts_only:
+        raise ConfigError("nothing is published of a folder to compare its counts with: leave out --counts-only.")
+    domains, decode = unique(options.domain) or None, not options.counts_only
+    report = verify_dataset(name or "folder", path, domains=domains, decode=decode, reporter=RichReporter())
     if options.json:
         print_json(report.as_dict())
     else:
         _print_report(report)
     return 1 if report.verdict == "errors" else 0
-
-
-def _verify(options: VerifyOptions, domains: tuple[str, ...] | None) -> VerificationReport:
-    name, path = _name_and_path(options.data)
-    if name is None and options.counts_only:
-        raise ConfigError("nothing is published of a folder to compare its counts with: leave out --counts-only.")
-    decode = not options.counts_only
-    return verify_dataset(name or "folder", path, domains=domains, decode=decode, reporter=RichReporter())
 
 
 def _name_and_path(words: tuple[str, ...]) -> tuple[str | None, Path]:
@@ -254,13 +250,8 @@ def _print_report(report: VerificationReport) -> None:
 def _verified_table(report: VerificationReport) -> Table:
     table = result_table("domain", "images", "published", "classes", numbers=3)
     for domain, published in report.published.items():
-        counts = report.counts.get(domain, {})
-        table.add_row(
-            domain,
-            str(sum(counts.values())),
-            str(published),
-            str(sum(count > 0 for count in counts.values())),
-        )
+        counts = report.counts.get(domain, {}).values()
+        table.add_row(domain, str(sum(counts)), str(published), str(sum(count > 0 for count in counts)))
     return table
 
 

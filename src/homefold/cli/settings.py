@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import json
 import textwrap
 import typing
@@ -82,13 +81,14 @@ def run(arguments: Sequence[str]) -> int:
 def list_settings() -> list[Setting]:
     """Every setting in the order of the configuration."""
     plain, presets = preset_config(), {name: preset_config(name) for name in list_presets()}
-    explained = functools.cache(explanations)
+    about: dict[str, dict[str, str]] = {}
     found = []
     for name, hint in setting_types().items():
         of, (part, _, field) = attrgetter(name), name.rpartition(".")
-        about = explained(type(attrgetter(part)(plain) if part else plain))[field]
+        if part not in about:
+            about[part] = explanations(type(attrgetter(part)(plain) if part else plain))
         changes = {preset: of(config) for preset, config in presets.items() if of(config) != of(plain)}
-        found.append(Setting(name, about, _values(hint), of(plain), changes))
+        found.append(Setting(name, about[part][field], _values(hint), of(plain), changes))
     return found
 
 
