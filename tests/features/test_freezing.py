@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from homefold import Homefold, list_presets, preset_config
-from homefold.config import HomefoldConfig, config_to_dict, make_room, replace_settings
+from homefold.config import HomefoldConfig, config_to_dict, replace_settings
 from homefold.config.grammar import with_settings
 from homefold.data.splits import holdout_split
 from homefold.errors import ConfigError
@@ -156,7 +156,7 @@ def test_freezing_alone_turns_off_what_a_preset_has_and_leaves_the_rest(preset):
     assert replace(frozen.features, freeze="none", **room) == plain.features
     assert replace(frozen, features=plain.features, look=plain.look) == plain
     assert with_settings(plain, "features.freeze=backbone") == frozen
-    assert make_room(plain, {"features.freeze": "none"}) == plain
+    assert replace_settings(plain, {"features.freeze": "none"}) == plain
 
 
 @pytest.mark.parametrize(

@@ -50,10 +50,15 @@ def test_answers_without_projection_have_no_score_and_cannot_be_abstained_from()
     assert len(plain_predictions(("a", "b"), HALF[:0])) == 0
 
 
-@pytest.mark.parametrize("threshold", [math.nan, -0.1, -math.inf, "1", None, True])
+@pytest.mark.parametrize("threshold", [math.nan, -0.1, -math.inf, "1", True])
 def test_a_threshold_that_no_score_can_be_compared_with_is_refused(threshold):
     with pytest.raises(ConfigError, match="must be a number from 0; got"):
         answers().abstained(threshold)
+
+
+def test_nothing_to_abstain_by_is_refused():
+    with pytest.raises(ConfigError, match="say by which off-manifold score, or below which confidence"):
+        answers().abstained()
 
 
 def test_thresholds_from_zero_to_infinity():

@@ -164,6 +164,8 @@ class Predictions:
             threshold: withhold what ended farther out: an off-manifold score, 0 or higher; infinity withholds none.
             confidence_below: withhold what is less sure: a probability.
         """
+        if threshold is None and confidence_below is None:
+            raise ConfigError("say by which off-manifold score, or below which confidence, answers are to be withheld.")
         withheld = np.zeros(len(self), dtype=bool)
         if threshold is not None:
             require_threshold(threshold)
