@@ -1,6 +1,6 @@
 """Final figures from records of several runs of a study, whatever each was called: what has equal settings is one row.
 
-    python benchmarks/final_table.py study/records/pacs.jsonl.xz study/records/pacs-more-seeds.jsonl.xz
+    python study/final_table.py study/records/pacs.jsonl.xz study/records/pacs-more-seeds.jsonl.xz
 
 A method's name says what was changed from a preset, and presets change: the same method has other names before and
 after. Here runs belong together that have one kind of method and one configuration, with settings that did not exist
@@ -19,8 +19,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-import torch
-from measuring import print_table, surroundings, write_result
+from writing import print_table, write_result
 
 from homefold.config import HomefoldConfig, config_to_dict
 from homefold.config.migration import REMOVED_SETTINGS, RENAMED
@@ -133,7 +132,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not table:
         raise SystemExit("no method has a seed that finished on all targets in these leave-one-domain-out records.")
     print_table("mean ± standard deviation over seeds, %", table)
-    write_result(arguments.out, surroundings(torch.device("cpu")), table)
+    write_result(arguments.out, table)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Where projecting helps and where it hurts: by domain, by distance from the manifold, by confidence.
 
     homefold bench leave-two-out --data PACS --methods vae … --seeds 1 --out PAIRS
-    python benchmarks/where_it_helps.py PAIRS --out results/where.json
+    python study/where_it_helps.py PAIRS --out study/computed/where.json
 
 Every answer of a run is set beside the answer that the same model gives without projecting (no style moved, no search;
 the same views), as the runs' artifacts hold them: how many were corrected, how many spoiled. The last rows ask
@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from measuring import print_table, surroundings, write_result
+from writing import print_table, write_result
 
 from homefold.report.runs import read_runs
 
@@ -151,7 +150,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             "no run here projected and kept what it answered without: run a projecting method, such as vae, with "
             "homefold bench, and name the folder that it wrote."
         )
-    write_result(arguments.out, surroundings(torch.device("cpu")), tables)
+    write_result(arguments.out, tables)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ For every pair of domains one model is trained; each of the other domains is the
 target t only the judgements in which t was neither trained on nor judged count: the three ways to leave one of its
 sources out. No figure for t itself enters a choice for t.
 
-    python benchmarks/choose_projection.py --data PACS --weights resnet18.safetensors --out choice.jsonl
+    python study/choose_projection.py --data PACS --weights resnet18.safetensors --out choice.jsonl
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What more networks would give: the mean of several trainings' probabilities beside the mean of their accuracies.
 
     homefold bench pacs --backbone resnet18 --data PACS --methods vae without-projection --seeds 3 --out RUNS
-    python benchmarks/ensembles.py RUNS --out results/ensembles.json
+    python study/ensembles.py RUNS --out study/computed/ensembles.json
 
 The runs of one method and target in a folder, which must differ by their seed alone, are taken together; where several
 folders are named, with those of the others, whatever their settings. Homefold answers with one network; this says how
@@ -19,8 +19,7 @@ from statistics import mean
 from typing import Any
 
 import numpy as np
-import torch
-from measuring import print_table, surroundings, write_result
+from writing import print_table, write_result
 
 from homefold.report.runs import read_runs
 
@@ -106,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not rows:
         raise SystemExit("no finished run here kept its answers: name the folder that homefold bench wrote.")
     print_table("Single networks, and their answers averaged", rows)
-    write_result(arguments.out, surroundings(torch.device("cpu")), rows)
+    write_result(arguments.out, rows)
 
 
 if __name__ == "__main__":

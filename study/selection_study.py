@@ -2,7 +2,7 @@
 
     homefold bench leave-two-out --data PACS --methods RECIPE … --seeds 1 --out PAIRS
     homefold bench pacs --backbone resnet18 --data PACS --methods RECIPE … --seeds 1 --out RUNS
-    python benchmarks/selection_study.py PAIRS RUNS --out results/selection.json
+    python study/selection_study.py PAIRS RUNS --out study/computed/selection.json
 
 A recipe is a method with its settings (`without-projection:features.learning_rate=0.1`). For a target t its score is
 the mean accuracy on each source s after training without s and t: nothing of t is looked at. Beside it stands the
@@ -22,9 +22,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-import torch
-from measuring import print_table, surroundings, write_result
 from scipy.stats import spearmanr
+from writing import print_table, write_result
 
 from homefold.report.runs import Run, read_runs
 
@@ -193,8 +192,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 print(f"{row['target']}, by {row['selection']}: {row['chosen']}; best would have been {row['best']}")
     if all(row["selection"] != "leave-one-source-out" for row in rows):
         print("Left-out sources say nothing: no two recipes stand in both records under the same settings and seed.")
-    facts = surroundings(torch.device("cpu"))
-    write_result(arguments.out, facts, rows, summary=together, accuracy=truth, scores=scores)
+    write_result(arguments.out, rows, summary=together, accuracy=truth, scores=scores)
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:

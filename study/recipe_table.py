@@ -1,7 +1,7 @@
 """What each recipe gives on left-out source domains: the mean over all cases, and the difference to one of them.
 
     homefold bench leave-two-out --data PACS --methods RECIPE … --seeds 1 --out PAIRS
-    python benchmarks/recipe_table.py PAIRS --against without-projection --out results/recipes.json
+    python study/recipe_table.py PAIRS --against without-projection --out study/computed/recipes.json
 
 A case is a pair of source domains and one domain that is judged. Recipes are compared on the cases that both have, so
 that one which lacks some is not helped or hurt by them. The error is that of the mean difference over trainings: the
@@ -20,8 +20,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-import torch
-from measuring import print_table, surroundings, write_result
+from writing import print_table, write_result
 
 from homefold.report.runs import Run, read_runs
 
@@ -108,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         tables += [{"settings": changes, **row} for row in rows]
     if not tables:
         raise SystemExit(f"no run of {arguments.against!r} finished in these records; name another with --against.")
-    write_result(arguments.out, surroundings(torch.device("cpu")), tables)
+    write_result(arguments.out, tables)
 
 
 if __name__ == "__main__":
