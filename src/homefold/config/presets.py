@@ -26,7 +26,7 @@ __all__ = ["list_presets", "make_room", "preset_config", "replace_settings"]
 
 
 def _default() -> HomefoldConfig:
-    """A pretrained network at 224 px, as left-out source domains of PACS chose it (docs/findings.md)."""
+    """A pretrained network at 224 px, as left-out source domains of PACS chose it (study/training-pacs.md)."""
     return HomefoldConfig(
         features=FeatureConfig(
             temperature=0.2,
