@@ -24,7 +24,7 @@ from tables.reading import (
     spread,
 )
 from tables.registry import table
-from tables.training import F, preset_runs
+from tables.rounds import F, preset_runs
 
 
 @table("adapting")

@@ -10,10 +10,10 @@ from typing import Any
 
 from writing import markdown
 
-from tables.projecting import first_pacs
 from tables.reading import STUDY, Accuracies, default_searches, gain, held_out, read, signed
 from tables.registry import table
-from tables.training import AVERAGED, BASE, F, f
+from tables.rounds import F, first_pacs
+from tables.training import AVERAGED, BASE, f
 
 _MEAN = "style.manifold=mean,style.weight=0.5"
 

@@ -22,7 +22,7 @@ from tables.reading import (
     spread,
 )
 from tables.registry import table
-from tables.training import F, preset_runs
+from tables.rounds import F, preset_runs
 
 _PAPER_PACS = {"photo": 97.15, "art_painting": 86.39, "cartoon": 81.26, "sketch": 81.79}
 _PAPER_DIGITS = {"mnist": 97.99, "mnist_m": 66.52, "svhn": 71.31, "syn": 85.4}

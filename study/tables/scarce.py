@@ -23,7 +23,7 @@ from tables.reading import (
     spread,
 )
 from tables.registry import table
-from tables.training import F
+from tables.rounds import F
 
 
 def _on_targets(values: Accuracies) -> list[str]:

@@ -12,7 +12,6 @@ from tables.reading import (
     DIGITS,
     PACS,
     Accuracies,
-    Case,
     average,
     by_seed,
     differences,
@@ -25,8 +24,8 @@ from tables.reading import (
     spread,
 )
 from tables.registry import table
+from tables.rounds import F, preset_runs
 
-F = "without-projection"
 _AUGMENTED = "features.mix_style_probability=0.5,features.augmentation.fourier_mix_probability=0.5"
 _STEPS = {
     "metric loss alone": "",
@@ -302,29 +301,6 @@ _LENGTH_ROWS = {
     "full method": "vae",
     "f, no projection": F,
 }
-
-
-def preset_runs() -> dict[str, dict[Case, float]]:
-    """The preset on the targets of PACS, six seeds, under the names of today."""
-    found = read("pacs-more-seeds")
-    for name, values in read("pacs").items():
-        found[_RENAMED.get(name, name)].update(values)
-    return found
-
-
-_RENAMED = {
-    "vae": "vae:style.blocks=[]",
-    "nearest": "nearest:style.blocks=[]",
-    "vae:style.blocks=layer1/layer2,style.manifold=mean,style.weight=0.5": "vae",
-    "vae:style.blocks=layer1/layer2,style.manifold=domains,style.weight=0.5": "vae:style.manifold=domains",
-    "vae:style.blocks=layer1/layer2,style.manifold=domains,style.weight=0.5,projection.views=8": (
-        "vae:style.manifold=domains,projection.views=8"
-    ),
-    "without-projection:style.blocks=layer1/layer2,style.manifold=domains,style.weight=0.5": (
-        "without-projection:style.blocks=early,style.manifold=domains,style.weight=0.5"
-    ),
-}
-"""What the first three seeds of the preset were called, before their settings were the preset."""
 
 
 @table("length-pacs")
