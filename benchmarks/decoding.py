@@ -22,11 +22,9 @@ import torch
 from measuring import print_table, surroundings, write_jpegs, write_result
 
 from homefold.data.archives import FileImage
-from homefold.data.decoding.choice import allowed_cores
-from homefold.data.decoding.many import one_ahead
-from homefold.data.decoding.pool import DecoderPool
+from homefold.data.decoding.many import load_images, one_ahead
+from homefold.data.decoding.pool import DecoderPool, allowed_cores
 from homefold.data.index import LoadRequest
-from homefold.data.loading import load_images
 from homefold.features import FeatureConfig, build_feature_net, extract_features
 from homefold.runtime.device import resolve_device
 from homefold.runtime.progress import SilentReporter

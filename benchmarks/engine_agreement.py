@@ -73,7 +73,7 @@ def answer(arguments: argparse.Namespace) -> None:
     executor = Executor(planner)
     arguments.out.mkdir(parents=True, exist_ok=True)
     for unit in planner.units():
-        for run in unit.runs:
+        for run in unit:
             data = planner.data(run.config)
             trained = run.method.train(executor._task(run, data, run.candidates[0].config))
             assert isinstance(trained, TrainedHome)

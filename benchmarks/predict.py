@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from measuring import clustered_features, made_up_dataset, print_table, surround
 from homefold import Homefold, preset_config
 from homefold.classifier import ClassifierConfig
 from homefold.runtime.device import resolve_device
-from homefold.stages.encoder import NetEncoder, build_net, frozen
+from homefold.stages.encoder import Encoder, build_net, frozen
 from homefold.stages.feature_model import fit_feature_model
 from homefold.stages.trained_model import TrainedModel
 from homefold.style import fit_style, styled_net
@@ -53,12 +54,8 @@ def make_model(folder: Path, preset: str) -> None:
         labels[:350],
         z[350:],
         labels[350:],
+        replace(config, classifier=ClassifierConfig(epochs=5)),
         class_names=tuple(f"class {i}" for i in range(_CLASSES)),
-        manifold_config=config.manifold,
-        classifier_config=ClassifierConfig(epochs=5),
-        search=config.search,
-        normalise=True,
-        seed=0,
         device=cpu,
     )
     reports = {
@@ -67,8 +64,8 @@ def make_model(folder: Path, preset: str) -> None:
         "manifold": feature_model.manifold.report.as_dict(),
         "classifier": {"held_out_accuracy": feature_model.classifier.held_out_accuracy},
     }
-    styled = None if style is None else NetEncoder(styled_net(net, style), cpu)
-    model._trained = TrainedModel(config, NetEncoder(net, cpu), feature_model, ("made up",), reports, style, styled)
+    styled = None if style is None else Encoder(cpu, styled_net(net, style))
+    model._trained = TrainedModel(config, Encoder(cpu, net), feature_model, ("made up",), reports, style, styled)
     model.save(folder)
 
 

@@ -21,11 +21,11 @@ import numpy as np
 import torch
 
 from homefold.classifier import ClassifierConfig
-from homefold.config.search import SearchConfig
 from homefold.features import FeatureNet, build_backbone, extract_features
 from homefold.features.extraction import image_tile
 from homefold.manifold import ManifoldConfig
 from homefold.runtime.provenance import hardware, versions
+from homefold.stages.description import ProjectorConfig
 from homefold.stages.feature_model import FeatureModel, fit_feature_model
 
 CASES = (("resnet18", 224, "imagenet", "mlp"), ("digits-bn", 32, "half", "linear"))
@@ -42,12 +42,8 @@ def home(feature_dim: int, device: torch.device) -> FeatureModel:
         labels[:350],
         z[350:],
         labels[350:],
+        ProjectorConfig(manifold=ManifoldConfig(epochs=60), classifier=ClassifierConfig(epochs=5)),
         class_names=tuple("abcdefg"),
-        manifold_config=ManifoldConfig(epochs=60),
-        classifier_config=ClassifierConfig(epochs=5),
-        search=SearchConfig(),
-        normalise=True,
-        seed=0,
         device=device,
     )
 

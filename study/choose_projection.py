@@ -67,12 +67,8 @@ def refit(model: Homefold, z: torch.Tensor, source: DomainDataset, config: Manif
         y[train],
         z[held_out],
         y[held_out],
+        replace(model.config, manifold=config),
         class_names=source.class_names,
-        manifold_config=config,
-        classifier_config=model.config.classifier,
-        search=model.config.search,
-        normalise=model.config.normalise_features,
-        seed=model.config.seed,
         device=model.device,
     )
 

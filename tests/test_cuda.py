@@ -296,7 +296,7 @@ def test_a_recorded_classifier_is_the_one_fitted_step_by_step(monkeypatch):
         )
 
     recorded = fit().state_dict()
-    monkeypatch.setattr(classifier, "recorder_for", lambda device, enabled=True: None)
+    monkeypatch.setattr("homefold.classifier.training.recorder_for", lambda device, enabled=True: None)
     for name, value in fit().state_dict().items():
         torch.testing.assert_close(recorded[name], value, rtol=1e-3, atol=1e-4)
 

@@ -42,7 +42,8 @@ def test_choose_when_to_abstain():
 
 def test_no_example_is_left_out():
     tested = {"own_features", "own_network", "choose_when_to_abstain"}
-    assert {path.stem for path in FOLDER.glob("*.py")} == tested
+    elsewhere = {"onnx_predict"}  # tests/export
+    assert {path.stem for path in FOLDER.glob("*.py")} == tested | elsewhere
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)

@@ -15,7 +15,7 @@ from forgetting import forget_plugins, forgetting
 from homefold import Homefold, ManifoldProjector, load_plugin, preset_config
 from homefold.cli import main
 from homefold.config.backbones import BACKBONES
-from homefold.config.manifolds import MANIFOLDS
+from homefold.config.manifold import MANIFOLDS
 from homefold.data import list_datasets, load_digits_mini
 from homefold.errors import ConfigError, ModelFileError
 from homefold.features.blocks import early_blocks
@@ -73,7 +73,7 @@ def test_a_manifold_of_a_plugin_is_fitted_projected_onto_saved_and_loaded(featur
     assert str(caught.value) == (
         f"the model in {tmp_path / 'model'} has the manifold 'pca', which is none of homefold's own (conv-vae, gan, "
         "nearest, vae): it came from a plugin. Loading a model runs no code by itself; name that plugin again by "
-        "--plugin FILE.py, or by homefold.load_plugin in Python."
+        "again, in Python by homefold.load_plugin."
     )
     load_plugin(PCA)
     again = ManifoldProjector.load(tmp_path / "model", device="cpu")

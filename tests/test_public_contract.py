@@ -25,6 +25,7 @@ PUBLIC = {
         images_from_array list_datasets list_downloads load_dataset load_digits_mini load_images register_dataset
         selection_split split_name verify_dataset""",
     "homefold.evaluation": "RunRecord append_record load_records read_records",
+    "homefold.export": "Exported export_onnx",
     "homefold.features": """
         FeatureConfig FeatureNet FeatureReport TrainedFeatures backbone_named build_backbone build_feature_net
         extract_features list_backbones pairwise_metric_loss pairwise_metric_loss_bound train_features""",

@@ -47,22 +47,16 @@ __all__ = [
 ]
 
 # Importing torch takes seconds, which nobody should wait for who only asks the command for help.
-_HOME = {
-    "Homefold": "homefold.model",
-    "HomefoldConfig": "homefold.config",
-    "HomefoldError": "homefold.errors",
-    "LookConfig": "homefold.config",
-    "ManifoldProjector": "homefold.projector",
-    "Prediction": "homefold.stages.predictions",
-    "Predictions": "homefold.stages.predictions",
-    "SearchConfig": "homefold.config",
-    "list_presets": "homefold.config",
-    "load_plugin": "homefold.runtime.plugins",
-    "look_preset": "homefold.config",
-    "pairwise_metric_loss": "homefold.features.loss",
-    "preset_config": "homefold.config",
-    "search_preset": "homefold.config",
+_NAMES = {
+    "homefold.config": "HomefoldConfig LookConfig SearchConfig list_presets look_preset preset_config search_preset",
+    "homefold.errors": "HomefoldError",
+    "homefold.features.loss": "pairwise_metric_loss",
+    "homefold.model": "Homefold",
+    "homefold.projector": "ManifoldProjector",
+    "homefold.runtime.plugins": "load_plugin",
+    "homefold.stages.predictions": "Prediction Predictions",
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

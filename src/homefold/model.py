@@ -13,6 +13,8 @@ import torch
 from torch import nn
 
 from homefold.config import HomefoldConfig, LookConfig, SearchConfig, config_to_dict, preset_config
+from homefold.config.backbones import BACKBONES
+from homefold.config.manifold import MANIFOLDS
 from homefold.data.arrays import dataset_from_arrays, images_from_array
 from homefold.data.dataset import DatasetKeys, DomainDataset
 from homefold.data.decoding.image import resize_images
@@ -22,7 +24,7 @@ from homefold.data.index import LoadRequest
 from homefold.data.registry import domain_names, load_dataset
 from homefold.errors import ConfigError, DataError, ModelFileError, shown
 from homefold.features import FeatureNet
-from homefold.features.style_variation import require_style_layers
+from homefold.features.blocks import last_modules
 from homefold.manifold import build_manifold
 from homefold.projection import Projection
 from homefold.runtime.device import deterministic_algorithms, resolve_device
@@ -31,10 +33,10 @@ from homefold.runtime.processes import current_processes
 from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter
 from homefold.runtime.provenance import versions
 from homefold.stages.description import images_config
-from homefold.stages.encoder import NetEncoder, build_net, frozen
+from homefold.stages.encoder import Encoder, build_net, frozen
 from homefold.stages.feature_model import FeatureModel
 from homefold.stages.features import features_ids
-from homefold.stages.own_code import require_backbone, require_manifold
+from homefold.stages.own_code import require_registered
 from homefold.stages.predictions import Predictions, rows_named
 from homefold.stages.task import ImageSet, TaskKey, TrainingTask
 from homefold.stages.train import train_stages
@@ -193,7 +195,7 @@ class Homefold:
         """The settings, the blocks of style by their names in this network; complains before any image is decoded."""
         self.config.require_consistent()
         net = self._build_net(pretrained=True)
-        require_style_layers(self.config.features, net.backbone)
+        last_modules(net.backbone, self.config.features.mix_style_layers, "mix_style_layers")
         build_manifold(self.config.manifold, net.feature_dim)
         style = named_blocks(self.config.style, net.backbone, self._size)
         if self.config.style.blocks and not style.blocks:
@@ -245,8 +247,7 @@ class Homefold:
 
     def features(self, data: ImageData) -> np.ndarray:
         """f's raw features `(n, d)` of images."""
-        parts = [self.trained.encoder.of(images)[0] for images, _ in self._image_chunks(data)]
-        return torch.cat(parts).cpu().numpy()
+        return self.searched_features(data, look=self.config.look.plain, styled=False)
 
     def searched_features(self, data: ImageData, *, look: LookConfig | None = None, styled: bool = True) -> np.ndarray:
         """What `feature_model` takes: raw features `(n, d)`, the mean of all views.
@@ -350,13 +351,14 @@ class Homefold:
                 decoded, kept, _ = decode_all(sources[rows.start : rows.stop], size, request)
                 return decoded, tuple(paths[rows[i]] for i in kept) if paths else ()
 
-            chunks = [range(len(sources))[start : start + _DECODED_AT_ONCE] for start in _starts(len(sources))]
+            every = range(len(sources))
+            chunks = [every[start : start + _DECODED_AT_ONCE] for start in every[::_DECODED_AT_ONCE]]
             # An accelerator computes while the processor decodes the next chunk.
             for decoded, names in one_ahead(decode, chunks, enabled=self.device.type != "cpu"):
                 if len(decoded):
                     yield ImageSet(decoded), names
             return
-        for start in _starts(len(images)):
+        for start in range(0, len(images), _DECODED_AT_ONCE):
             part = np.asarray(images[start : start + _DECODED_AT_ONCE])
             yield ImageSet(resize_images(part, size, resize)), ()
 
@@ -403,9 +405,9 @@ class Homefold:
         config = images_config(description, path)
         if config.features.backbone == CUSTOM and backbone is None:
             raise ConfigError(f"the model in {path} was fitted with a network of your own; pass it as backbone=.")
-        if backbone is None:
-            require_backbone(config, path)
-        require_manifold(config.manifold, path)
+        if backbone is None and not config.features.backbone.startswith("timm:"):
+            require_registered(config.features.backbone, BACKBONES, path)
+        require_registered(config.manifold.kind, MANIFOLDS, path)
         model = cls(config, backbone=backbone, device=device, verbose=verbose, reporter=reporter)
         try:
             model._restore(tensors, description)
@@ -427,15 +429,11 @@ class Homefold:
         frozen(net, self.device)
         self._trained = TrainedModel(
             config=config,
-            encoder=NetEncoder(net, self.device),
+            encoder=Encoder(self.device, net),
             feature_model=FeatureModel.from_tensors(
                 tensors["home"],
-                manifold_config=config.manifold,
-                classifier_config=config.classifier,
-                search=config.search,
-                normalise=config.normalise_features,
+                config,
                 class_names=tuple(description["classes"]),
-                seed=config.seed,
                 manifold_report=description["measured"]["manifold"],
                 device=self.device,
                 feature_dim=net.feature_dim,
@@ -443,11 +441,10 @@ class Homefold:
             domains=tuple(description["source_domains"]),
             reports=description["measured"],
             style=style,
-            styled=None if style is None else NetEncoder(styled_net(net, style), self.device),
+            styled=None if style is None else Encoder(self.device, styled_net(net, style)),
         )
 
     def _restored_style(self, net: FeatureNet, tensors: dict[str, torch.Tensor] | None) -> StyleModel | None:
-        """The source styles that were saved; None where the settings leave styles as they are."""
         config = self.config.style
         if bool(config.blocks) != (tensors is not None):
             raise ModelFileError("its settings and its files do not agree on whether styles are brought home.")
@@ -456,11 +453,6 @@ class Homefold:
         style = StyleModel.from_tensors(tensors, config)
         require_channels(style, net.backbone, self._size)
         return style.to(self.device).eval().requires_grad_(False)
-
-
-def _starts(n: int) -> range:
-    """Where each chunk of `n` images begins."""
-    return range(0, n, _DECODED_AT_ONCE)
 
 
 def _without(names: Sequence[str], left_out: Sequence[str], where: str) -> list[str]:

@@ -13,19 +13,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from homefold.classifier import ClassifierConfig
-from homefold.config import config_to_dict
-from homefold.config.search import SearchConfig
+from homefold.config import ManifoldConfig, config_to_dict
+from homefold.config.grammar import replaced
+from homefold.config.manifold import MANIFOLDS
 from homefold.data.arrays import without_torch
 from homefold.data.splits import holdout_split
 from homefold.errors import ConfigError, DataError, ModelFileError
-from homefold.manifold import ManifoldConfig
 from homefold.projection import Projection
 from homefold.runtime.device import resolve_device
 from homefold.runtime.provenance import versions
 from homefold.stages.description import ProjectorConfig, projector_config
 from homefold.stages.feature_model import FeatureModel, fit_feature_model
-from homefold.stages.own_code import require_manifold
+from homefold.stages.own_code import require_registered
 from homefold.stages.predictions import Predictions
 from homefold.store.files import plain_json
 from homefold.store.model_folder import FeaturesDescription, read_model_folder, write_model_folder
@@ -144,12 +143,7 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
     def _config(self) -> ProjectorConfig:
         # Python's own numbers: what is saved as JSON must compute the same.
         given = plain_json(self.get_params())
-        settings: dict[str, Any] = {"manifold": {}, "classifier": {}, "search": {}}
-        for name, setting in _PARAMETERS.items():
-            part, _, inner = setting.rpartition(".")
-            (settings[part] if part else settings)[inner] = given[name]
-        parts = {"manifold": ManifoldConfig, "classifier": ClassifierConfig, "search": SearchConfig}
-        return ProjectorConfig(**settings | {part: kind(**settings[part]) for part, kind in parts.items()})
+        return replaced(ProjectorConfig(), {setting: given[name] for name, setting in _PARAMETERS.items()})
 
     def _saved_config(self) -> ProjectorConfig:
         """The settings, with the manifold that was learned in the place of the one that could not be."""
@@ -188,12 +182,8 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
             targets[train],
             z[held_out],
             targets[held_out],
+            config,
             class_names=tuple(str(name) for name in self.classes_),
-            manifold_config=config.manifold,
-            classifier_config=config.classifier,
-            search=config.search,
-            normalise=config.normalise_features,
-            seed=config.seed,
             device=resolve_device(self.device),
             held_out_domains=None if domains is None else torch.from_numpy(groups[held_out]),
         )
@@ -253,19 +243,15 @@ class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
         """Read what `save` wrote; nothing from the folder is executed."""
         tensors, description = read_model_folder(path)
         config = projector_config(description, path)
-        require_manifold(config.manifold, path)
+        require_registered(config.manifold.kind, MANIFOLDS, path)
         model = cls(**{name: attrgetter(setting)(config) for name, setting in _PARAMETERS.items()}, device=device)
         model.classes_ = np.asarray(description["classes"])
         model.n_features_in_ = description["feature_dim"]
         try:
             model.model_ = FeatureModel.from_tensors(
                 tensors["home"],
-                manifold_config=config.manifold,
-                classifier_config=config.classifier,
-                search=config.search,
-                normalise=config.normalise_features,
+                config,
                 class_names=tuple(str(name) for name in model.classes_),
-                seed=config.seed,
                 manifold_report=description["measured"]["manifold"],
                 device=resolve_device(device),
                 feature_dim=model.n_features_in_,

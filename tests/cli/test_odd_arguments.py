@@ -135,7 +135,7 @@ def test_an_empty_word_never_stands_for_the_current_folder(
         (["bench", "digits-mini", "--out", "runs", "--first-seed", str(2**63)], "first_seed must be at most "),
         (["fit", "digits-mini", "--preset", "small", "--out", "m\udcff"], "m\\udcff.unfinished has a name that is not"),
         (["bench", "digits-mini", "--preset", "quick", "--out", "r\udcff"], "r\\udcff/stages has a name that is not"),
-        (["demo", "--out", "a.txt"], "a.txt exists and was not made by a demo; choose another --out."),
+        (["demo", "--out", "a.txt"], "a.txt exists and was not made by a demo; choose another folder."),
         (
             ["fit", "digits-mini", "--preset", "small", "--out", "model", "--tensorboard", "a.txt"],
             "--tensorboard a.txt cannot be made a folder (File exists).",

@@ -19,7 +19,7 @@ from homefold.cli import predict
 from homefold.cli.answers import TableWriter
 from homefold.cli.inference_flags import LookFlags, SearchFlags, chosen_look, chosen_search
 from homefold.config import LookConfig, SearchConfig, look_preset, search_preset
-from homefold.data.decoding import choice as decoder_choice
+from homefold.data.decoding import pool as decoder_pool
 from homefold.errors import ConfigError
 from homefold.model import Homefold as Model
 from homefold.stages.predictions import Prediction
@@ -149,7 +149,7 @@ def test_bad_images_are_named_and_end_the_command(
 def test_one_bad_image_keeps_its_own_advice(homefold: Homefold, shared_model: Path, with_bad_images: Path) -> None:
     bad = with_bad_images / "day" / "across" / "04.png"
     ended = homefold("predict", shared_model, bad)
-    assert ended.error == f"{bad} is empty (0 bytes). Replace it, or leave it out with --skip-bad."
+    assert ended.error == f"{bad} is empty (0 bytes). Replace it, or leave it out with skip_bad."
 
 
 def test_before_a_bad_image_only_complete_answers_are_printed(
@@ -190,14 +190,14 @@ def test_decoder_processes_outlive_a_chunk_and_change_no_answer(
     homefold: Homefold, shared_model: Path, with_bad_images: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(predict, "_IMAGES_AT_ONCE", 24)
-    monkeypatch.setattr(decoder_choice, "_shared", decoder_choice._Shared())
+    pool = decoder_pool.DecoderPool()
+    monkeypatch.setattr(decoder_pool, "_shared", pool)
     expected = homefold("predict", shared_model, with_bad_images, "--json", "--skip-bad")
-    assert decoder_choice.shared_decoders() is None
+    assert pool.process_ids == ()
     monkeypatch.setenv("HOMEFOLD_DECODERS", "processes")
     found = homefold("predict", shared_model, with_bad_images, "--json", "--skip-bad")
-    pool = decoder_choice.shared_decoders()
-    assert pool is not None
     first = pool.process_ids
+    assert first
     assert homefold("predict", shared_model, with_bad_images, "--json", "--skip-bad").out == found.out
     assert pool.process_ids == first
     pool.close()

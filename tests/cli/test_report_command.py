@@ -139,7 +139,7 @@ def test_no_runs_are_a_sentence(homefold: Homefold, tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_a_sentence(homefold: Homefold, runs: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("x")
     ended = homefold("report", runs, "--out", tmp_path / "taken", "--format", "csv")
-    assert (ended.code, ended.error) == (1, f"{tmp_path / 'taken'} is a file; give --out a folder.")
+    assert (ended.code, ended.error) == (1, f"{tmp_path / 'taken'} is a file; give a folder.")
 
 
 def test_help_lists_the_command(homefold: Homefold) -> None:
@@ -149,4 +149,4 @@ def test_help_lists_the_command(homefold: Homefold) -> None:
 
 def test_a_plugin_adds_its_figure(homefold: Homefold, runs: Path, tmp_path: Path) -> None:
     ended = homefold("report", runs, "--plugin", tmp_path / "missing.py")
-    assert ended.error == f"there is no file {tmp_path / 'missing.py'}, which --plugin names."
+    assert ended.error == f"there is no file {tmp_path / 'missing.py'}, which a plugin is to be loaded from."

@@ -43,6 +43,13 @@ def test_single_settings_of_a_preset_are_changed_by_dotted_name(recwarn):
     assert not recwarn.list
 
 
+def test_settings_that_fit_together_only_are_changed_together():
+    changes = {"search.encoder_start": False, "search.random_starts": 2}
+    assert preset_config("small", changes).search.starts == 2
+    with pytest.raises(ConfigError, match="the search needs a start"):
+        preset_config("small", {"search.encoder_start": False})
+
+
 def test_settings_as_keywords_still_work_with_a_warning():
     with pytest.warns(DeprecationWarning, match=r'dotted names: \{"features\.epochs": …, "seed": …\}'):
         assert preset_config("small", features__epochs=5, seed=3) == preset_config(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import field, fields
+from dataclasses import fields
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
@@ -19,36 +18,11 @@ from homefold.config import (
     with_settings,
 )
 from homefold.config.migration import RENAMED, current_word
-from homefold.config.values import dataclass
 from homefold.errors import ConfigError, ModelFileError
 from homefold.methods import find_method
 
 SAVED = json.loads((Path(__file__).parents[1] / "store" / "saved" / "settings_0.1.0.json").read_text())
 """Every preset as version 0.1.0 wrote it, with all settings that were removed since."""
-
-
-@dataclass(frozen=True)
-class Search:
-    """A search that lost settings and a choice."""
-
-    steps: int = 50
-    stop: Literal["elbow", "fixed"] = "fixed"
-
-
-@dataclass(frozen=True)
-class Style:
-    """Styles that lost a choice."""
-
-    blocks: tuple[str, ...] = ()
-    manifold: Literal["mean", "domains"] = "mean"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The parts in which the examples lie."""
-
-    projection: Search = field(default_factory=Search)
-    style: Style = field(default_factory=Style)
 
 
 @pytest.mark.parametrize("name", list_presets())
@@ -66,8 +40,8 @@ def test_the_settings_of_every_preset_are_read_as_they_were(name):
     ],
 )
 def test_a_removed_setting_without_effect_is_ignored(projection, style):
-    found = saved_config(Settings, {"projection": projection, "style": style}, "the model in m")
-    assert found == Settings(Search(steps=7))
+    found = saved_config(HomefoldConfig, {"projection": projection, "style": style}, "the model in m")
+    assert found == HomefoldConfig(search=SearchConfig(steps=7))
 
 
 @pytest.mark.parametrize(
@@ -81,21 +55,21 @@ def test_a_removed_setting_without_effect_is_ignored(projection, style):
 )
 def test_a_removed_setting_that_answers_need_is_refused(part, values, words):
     with pytest.raises(ModelFileError, match=words):
-        saved_config(Settings, {part: values}, "the model in m")
+        saved_config(HomefoldConfig, {part: values}, "the model in m")
 
 
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"projection": {"tinge": 0}}, "there is no setting 'projection.tinge'"),
+        ({"projection": {"tinge": 0}}, "there is no setting 'search.tinge'"),
         ({"tints": 0}, "there is no setting 'tints'"),
-        ({"projection": {"stop": "never"}}, "projection.stop must be one of elbow, fixed"),
-        ({"projection": 3}, "must be an object of settings"),
+        ({"projection": {"stop": "never"}}, "search.stop must be one of elbow, fixed"),
+        ({"style": 3}, "must be an object of settings"),
     ],
 )
 def test_what_never_was_a_setting_is_still_named(values, words):
     with pytest.raises(ConfigError, match=words):
-        saved_config(Settings, values, "the model in m")
+        saved_config(HomefoldConfig, values, "the model in m")
 
 
 def test_a_setting_of_an_earlier_name_in_a_file_is_read_silently(recwarn):
@@ -105,8 +79,6 @@ def test_a_setting_of_an_earlier_name_in_a_file_is_read_silently(recwarn):
     assert not recwarn.list
     with pytest.raises(ModelFileError, match=r"projection\.tints at 2"):
         saved_config(HomefoldConfig, {"projection": {"tints": 2}}, "the model in m")
-    with pytest.raises(ConfigError, match=r"there is no setting 'search\.tinge'"):
-        saved_config(HomefoldConfig, {"projection": {"tinge": 2}}, "the model in m")
 
 
 def test_a_setting_of_an_earlier_name_that_a_person_writes_is_renamed_with_a_warning():

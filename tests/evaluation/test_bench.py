@@ -15,7 +15,7 @@ from tiny import TINY, die
 from homefold.data import DomainDataset
 from homefold.errors import ConfigError, DataError, TrainingDivergedError
 from homefold.evaluation import bench
-from homefold.evaluation.artifacts import artifact_path, read_artifact
+from homefold.evaluation.artifacts import artifact_path
 from homefold.evaluation.bench import run_bench
 from homefold.evaluation.execution import Executor
 from homefold.evaluation.options import BenchOptions
@@ -103,8 +103,7 @@ class TestTheWholeSuite:
         options, records = ran
         street = tiny_digits.only("street")
         for record in records:
-            arrays = read_artifact(artifact_path(options.out, record.run))
-            assert set(read_artifact_file(artifact_path(options.out, record.run)).arrays) == set(arrays)
+            arrays = read_artifact_file(artifact_path(options.out, record.run)).arrays
             assert arrays["labels"].tolist() == street.labels.tolist()
             assert (arrays["predicted"] == arrays["labels"]).mean() == pytest.approx(record.accuracy)
             assert (arrays["probabilities"].shape, arrays["probabilities"].dtype) == ((36, 3), np.float16)
@@ -125,7 +124,7 @@ class TestTheWholeSuite:
     def test_the_nearest_source_image_is_the_one_that_1_nn_projects_to(self, ran, tiny_digits):
         options, records = ran
         (nearest,) = [record for record in records if record.method == "nearest"]
-        arrays = read_artifact(artifact_path(options.out, nearest.run))
+        arrays = read_artifact_file(artifact_path(options.out, nearest.run)).arrays
         projected = arrays["target_projected"].astype(np.float32)
         source = arrays["source_features"].astype(np.float32)
         distances = np.abs(projected[:, None] - source[None]).max(axis=2).min(axis=1)
@@ -133,7 +132,9 @@ class TestTheWholeSuite:
 
     def test_the_full_method_without_projection_is_the_run_without_projection(self, ran):
         options, records = ran
-        arrays = {record.method: read_artifact(artifact_path(options.out, record.run)) for record in records}
+        arrays = {
+            record.method: read_artifact_file(artifact_path(options.out, record.run)).arrays for record in records
+        }
         assert arrays["vae"]["predicted_before"].tolist() == arrays["without-projection"]["predicted"].tolist()
         assert arrays["gan"]["predicted_before"].tolist() == arrays["without-projection"]["predicted"].tolist()
 
@@ -425,7 +426,7 @@ def test_a_process_that_dies_costs_its_own_runs_only(tiny, tiny_digits, monkeypa
     seen = []
     records = run_bench(options, dataset=tiny_digits, on_run=lambda run, record: seen.append(record.run))
     assert [record.status for record in records] == ["failed"] * 4
-    assert records[0].error == "its process was ended by SIGKILL; perhaps memory ran out: give fewer --jobs."
+    assert records[0].error == "its process was ended by SIGKILL; perhaps memory ran out: take fewer jobs."
     assert sorted(seen) == sorted(record.run for record in records)
 
 
@@ -462,7 +463,7 @@ def test_a_warm_up_changes_no_answer(tiny, tiny_digits, method):
         executor = Executor(planner)
         executor.warm_up_images = images
         ((_, record),) = executor.do_unit(planner.units()[0])
-        return record, read_artifact(artifact_path(out, record.run))
+        return record, read_artifact_file(artifact_path(out, record.run)).arrays
 
     (cold, before), (warm, after) = answers(tiny().out / "cold", 0), answers(tiny().out / "warm", 5)
     assert (cold.run, cold.accuracy) == (warm.run, warm.accuracy)
@@ -480,7 +481,7 @@ def test_the_benchmark_trains_what_the_estimator_trains(tiny, tiny_digits):
     planner = Planner(options, tiny_digits)
     (run,) = make_plan(planner).runs
     run_bench(options, dataset=tiny_digits)
-    arrays = read_artifact(artifact_path(options.out, run.id))
+    arrays = read_artifact_file(artifact_path(options.out, run.id)).arrays
     model = Homefold(run.config, device="cpu").fit(tiny_digits, holdout="street")
     answers = model.predict(tiny_digits.only("street"))
     assert arrays["probabilities"].tobytes() == answers.probabilities.astype(np.float16).tobytes()

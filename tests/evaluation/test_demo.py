@@ -77,7 +77,7 @@ def test_training_never_sees_the_target(tmp_path, monkeypatch):
         "small", **{**QUICK, "features__epochs": 1, "manifold__epochs": 60, "manifold__batch_size": 32}
     )
     # Drawn in the test above, after everything that is trained.
-    monkeypatch.setattr(demo_module, "draw_homecoming", lambda *inputs, **settings: None)
+    monkeypatch.setattr(demo_module, "_draw_homecoming", lambda *inputs, **settings: None)
     weights = []
     for name in ("real", "black"):
         images = digits.images.copy()
@@ -92,7 +92,7 @@ def test_training_never_sees_the_target(tmp_path, monkeypatch):
 
 def test_a_folder_that_no_demo_made_is_left_alone(tmp_path):
     (tmp_path / "records.jsonl").write_text("mine")
-    with pytest.raises(ConfigError, match="was not made by a demo; choose another --out"):
+    with pytest.raises(ConfigError, match="was not made by a demo; choose another folder"):
         run_demo(tmp_path)
     assert [item.name for item in tmp_path.iterdir()] == ["records.jsonl"]
     assert (tmp_path / "records.jsonl").read_text() == "mine"

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from homefold.evaluation.ledger import Ledger
-from homefold.evaluation.records import RunRecord, append_record, read_records
+from homefold.evaluation.records import Ledger, RunRecord, append_record, read_records
 from homefold.store.locking import claimed
 
 RECORD = RunRecord("digits", "street", "vae", 0.5, 10, 0, "leave-one-domain-out", "last", {}, "a CPU", {}, run="r0")

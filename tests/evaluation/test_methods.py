@@ -139,11 +139,12 @@ def test_a_test_time_method_wraps_any_method_and_is_reset_for_every_target(tirin
             "base_settings": {"features": "metric", "manifold": None, "stop_offset": 0},
         }
         assert record.accuracy <= plain[record.target]
-    from homefold.evaluation.artifacts import artifact_path, read_artifact
+    from homefold.evaluation.artifacts import artifact_path
+    from homefold.report.artifacts import read_artifact_file
 
     out = tiny().out
     runs = {(record.method, record.target): record.run for record in records}
     for target in plain:
-        before, after = (read_artifact(artifact_path(out, runs[name, target]))["predicted"] for name in names)
+        before, after = (read_artifact_file(artifact_path(out, runs[name, target]))["predicted"] for name in names)
         assert after[:12].tolist() == before[:12].tolist()
         assert after[12:].tolist() == [0] * 24

@@ -9,7 +9,7 @@ import pytest
 from homefold.config import preset_config, replace_settings
 from homefold.errors import ConfigError
 from homefold.evaluation.presets import bench_config
-from homefold.evaluation.suites import SUITES, find_suite
+from homefold.evaluation.suites import SUITES
 from homefold.methods import find_method
 
 
@@ -113,7 +113,7 @@ def test_every_suite_names_methods_that_exist_and_says_what_it_shows():
 
 
 def test_the_backbones_of_a_suite():
-    assert find_suite("pacs").backbones_for("paper") == ("alexnet", "resnet18", "resnet50")
-    assert find_suite("pacs").backbones_for("quick") == ("digits-bn",)
-    assert find_suite("digits-dg").backbones_for("paper") == ("digits",)
-    assert find_suite("digits-dg").backbones_for("default") == ("digits-bn",)
+    assert SUITES["pacs"].backbones_for("paper") == ("alexnet", "resnet18", "resnet50")
+    assert SUITES["pacs"].backbones_for("quick") == ("digits-bn",)
+    assert SUITES["digits-dg"].backbones_for("paper") == ("digits",)
+    assert SUITES["digits-dg"].backbones_for("default") == ("digits-bn",)

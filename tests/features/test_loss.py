@@ -165,5 +165,5 @@ def test_in_chunks_memory_grows_with_the_batch_and_not_with_its_square():
 
 def test_a_batch_beyond_the_largest_whole_one_never_holds_all_pairs(monkeypatch):
     monkeypatch.setattr("homefold.features.loss._LARGEST_WHOLE", 256)
-    monkeypatch.setattr("homefold.features.pair_blocks._PAIRS_AT_A_TIME", 256 * 16)
+    monkeypatch.setattr("homefold.features.loss._PAIRS_AT_A_TIME", 256 * 16)
     assert peak_bytes(512) < 512 * 512 * 4

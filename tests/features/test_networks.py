@@ -81,7 +81,7 @@ def test_timm_by_name():
     assert net(torch.rand(2, 3, 32, 32)).shape == (2, 8)
     with pytest.raises(ConfigError, match="timm has no model"):
         build_backbone("timm:resnet_that_is_not")
-    with pytest.raises(ConfigError, match="--weights timm"):
+    with pytest.raises(ConfigError, match=r"features\.weights to timm"):
         build_backbone("timm:resnet10t", "auto")
 
 
@@ -108,8 +108,6 @@ def test_every_layer_of_the_wide_network_gets_a_gradient():
     net(torch.randn(2, 3, 32, 32)).square().sum().backward()
     assert all(parameter.grad is not None and parameter.grad.abs().sum() > 0 for parameter in net.parameters())
     assert count(net) == 2_746_320
-    with pytest.raises(ConfigError, match="6n \\+ 4"):
-        WideResNet(depth=17)
 
 
 def test_heads():
@@ -173,7 +171,7 @@ class TestWeights:
 
     def test_auto_asks_when_nothing_is_cached_and_uses_what_is(self, tmp_path, monkeypatch):
         monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-        with pytest.raises(ConfigError, match=r"--weights torchvision.*--weights FILE.*--weights none"):
+        with pytest.raises(ConfigError, match=r"features\.weights to torchvision.*to a safetensors.*to none"):
             build_backbone("resnet18", "auto")
         assert find_weights("resnet18", "torchvision") is None
         checkpoints = tmp_path / "hub" / "checkpoints"

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from homefold.features.averaging import WeightAverage
-from homefold.features.sampling import epoch_batches
-from homefold.features.schedule import learning_rate_factor
+from homefold.features.schedule import epoch_batches, learning_rate_factor
 
 
 def test_one_cycle_is_torchs():

@@ -16,7 +16,7 @@ from homefold.features.averaging import FinishedRuns
 from homefold.features.batches import ImageStore, to_pixels
 from homefold.features.loop import TrainingRun
 from homefold.features.objective import Objective
-from homefold.features.sampling import epoch_batches
+from homefold.features.schedule import epoch_batches
 from homefold.runtime.progress import SilentReporter
 from homefold.runtime.seeding import derive_seed, generator, isolated_seed
 from homefold.stages.features import fine_tuning_config

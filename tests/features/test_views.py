@@ -16,13 +16,14 @@ from homefold.config import LookConfig, SearchConfig
 from homefold.config.views import WHOLE, View, fixed_views
 from homefold.data.random_texture import NUMBERS, filter_repeatedly, random_filters
 from homefold.errors import ConfigError
-from homefold.evaluation.artifacts import artifact_path, read_artifact
+from homefold.evaluation.artifacts import artifact_path
 from homefold.evaluation.bench import run_bench
 from homefold.evaluation.options import BenchOptions
 from homefold.features import extract_features
 from homefold.features.extraction import extract_views
 from homefold.features.views import apply_view, mean_of_views
 from homefold.projection import project
+from homefold.report.artifacts import read_artifact_file
 from homefold.runtime.seeding import generator
 from homefold.stages.feature_model import to_sphere
 
@@ -221,5 +222,6 @@ def test_the_benchmark_has_views_and_their_control(few_digits, tmp_path):
     assert nearest.facts["accuracy_before_projection"] == control.accuracy
     assert plain.facts["stages"] == control.facts["stages"]
     assert control.config["look"]["views"] == 3
-    one, three = (read_artifact(artifact_path(tmp_path, record.run))["probabilities"] for record in (plain, control))
+    kept = [read_artifact_file(artifact_path(tmp_path, record.run)) for record in (plain, control)]
+    one, three = (artifact["probabilities"] for artifact in kept)
     assert not np.array_equal(one, three)

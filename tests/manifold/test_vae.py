@@ -25,7 +25,8 @@ from homefold.manifold import (
     paper_manifold_config,
     vae_loss,
 )
-from homefold.manifold.base import even_subset, training_rate
+from homefold.manifold.training import training_rate
+from homefold.manifold.vae import even_subset
 from homefold.runtime.seeding import generator
 from homefold.store.files import read_state, write_state
 from recorder import Recorder

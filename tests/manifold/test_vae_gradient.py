@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from homefold.config import ManifoldConfig
+from homefold.manifold import fit_manifold
 from homefold.manifold.base import SLOPE, mlp
-from homefold.manifold.vae import build_vae, fit_vae, vae_loss
+from homefold.manifold.vae import build_vae, vae_loss
 from homefold.manifold.vae_gradient import VAEGradient, linear_layers
 
 
@@ -68,7 +69,7 @@ def test_a_fit_by_hand_is_the_fit_by_autograd(monkeypatch):
     config = ManifoldConfig(latent_dim=4, hidden=(12,), epochs=5, batch_size=20)
 
     def fit():
-        return fit_vae(config, z[:100], z[100:], seed=0).state_dict()
+        return fit_manifold(config, z[:100], z[100:], seed=0).state_dict()
 
     by_hand = fit()
     monkeypatch.setattr("homefold.manifold.vae.linear_layers", lambda network: None)

@@ -14,6 +14,7 @@ from homefold.evaluation.bench import run_bench
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.planning import Planner, make_plan
 from homefold.methods import LearnerMethod, find_method, list_methods
+from homefold.methods.settings import method_settings
 from homefold.runtime.plugins import load_plugin
 
 PAGE = (Path(__file__).parents[2] / "docs" / "adding-a-method.md").read_text(encoding="utf-8")
@@ -58,7 +59,7 @@ def test_the_example_keeps_its_own_rules(mixup, build, batch):
         torch.manual_seed(0)
         losses.append(loss(batch).item())
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
-    assert mixup.search_space().keys() == {"strength"}
+    assert [setting.name for setting in method_settings(mixup)] == ["strength"]
 
 
 @pytest.mark.slow

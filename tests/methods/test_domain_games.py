@@ -12,9 +12,9 @@ from torch import nn
 
 from homefold.methods.training.d_sam import AggregationModule, own_domain, shrink
 from homefold.methods.training.ddaig import TransformationNet
-from homefold.methods.training.gradient_scale import ramp, scale_gradient
+from homefold.methods.training.learner import ramp, scale_gradient
 from homefold.methods.training.mmd_aae import domain_discrepancy, laplace_like, prior_game
-from homefold.methods.training.style_clusters import cluster_styles, match_clusters, style_features
+from homefold.methods.training.mmld import cluster_styles, match_clusters, style_features
 
 pytestmark = pytest.mark.slow
 

@@ -19,8 +19,7 @@ from homefold.methods import ImageSet, find_method
 from homefold.methods.entropy import prediction_entropy
 from homefold.methods.training.d_sam import DSam
 from homefold.methods.training.ddaig import Ddaig
-from homefold.methods.training.gradient_scale import ramp
-from homefold.methods.training.learner import Batch, Learner, LearningTask, TrainingImages
+from homefold.methods.training.learner import Batch, Learner, LearningTask, TrainingImages, ramp
 from homefold.methods.training.mmd_aae import MmdAae, domain_discrepancy, laplace_like, prior_game
 from homefold.methods.training.mmld import Mmld
 from homefold.store.stage_store import StageStore

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def same_bytes(left, right):
 def test_the_default_learner_is_deep_all_to_the_byte(task_for, unseen):
     plain, deep_all = Plain(), find_method("deep-all")
     learned, known = plain.train(task_for(plain)), deep_all.train(task_for(deep_all))
-    assert same_bytes(learned.learner.net.state_dict(), known.net.state_dict())
+    assert same_bytes(learned.learner.net.state_dict(), known.classifier_network().features.state_dict())
     assert same_bytes(learned.layer.state_dict(), known.layer.state_dict())
     assert learned.facts() == known.facts()
     images = ImageSet(unseen.images, "unseen")
@@ -251,9 +251,9 @@ def test_a_setting_that_makes_no_sense_is_refused():
 
 
 def test_search_ranges_stand_beside_the_defaults():
-    space = Plain.search_space()
-    assert list(space) == ["weight"]
-    assert (space["weight"].low, space["weight"].high, space["weight"].log) == (0.1, 10, True)
+    (weight,) = fields(Plain)
+    search = weight.metadata["search"]
+    assert (search.low, search.high, search.log) == (0.1, 10, True)
 
 
 def test_progress_is_the_share_of_steps_that_are_over(batch: Batch):

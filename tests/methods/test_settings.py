@@ -38,7 +38,7 @@ def test_lists_have_slashes_between_their_values():
         ("jigen:weight=much", "weight of jigen is a number, such as 0.7; got 'much'"),
         ("jigen:permutations=1.5", "permutations of jigen is a whole number, such as 30; got '1.5'"),
         ("jigen:weight=-1", "weight of jigen must be zero or a positive number"),
-        ("vae:steps=3", "vae has no settings of its own; what it trains with is changed by --set"),
+        ("vae:steps=3", "vae has no settings of its own; what it trains with is set by dotted names"),
         ("memo:supports=3+vae", "memo has no setting 'supports=3'"),
         ("jigen+vae", "there is no method 'jigen\\+vae'"),
         ("jign:weight=1", "there is no method 'jign'.* Did you mean jigen"),
@@ -58,6 +58,7 @@ def test_every_setting_has_a_default_and_a_range():
             assert setting.search != "0 to 0"
     assert {name for name, settings in found.items() if not settings} == {
         "deep-all",
+        "linear-probe",
         "without-projection",
         "without-features",
         "nearest",
@@ -73,7 +74,7 @@ def test_variants_are_runs_and_trainings_of_their_own(few_digits, tmp_path):
         settings=("preprocessing.image_size=16",),
     )  # fmt: skip
     planner = Planner(options, few_digits)
-    runs = {run.method_name: run for unit in planner.units() for run in unit.runs}
+    runs = {run.method_name: run for unit in planner.units() for run in unit}
     assert tuple(runs) == names
     assert len({run.id for run in runs.values()}) == 3
     stages = {name: planner.stages_of(run) for name, run in runs.items()}
@@ -119,9 +120,9 @@ def test_what_a_test_time_method_wraps_is_trained_under_them(name):
     [
         ("vae:search.stepz=3", "there is no setting 'search.stepz'; there are encoder_start"),
         ("vae:search.steps", "'search.steps' is no setting; write name=value"),
-        ("vae:seed=3", "seed cannot be set for vae alone; set it for all methods by --first-seed"),
-        ("vae:features.backbone=digits", "set it for all methods by --backbone"),
-        ("vae:features.held_out=0.2", "features.held_out cannot be set for vae alone; set it for all methods by --set"),
+        ("vae:seed=3", "seed cannot be set for vae alone; set it for all methods."),
+        ("vae:features.backbone=digits", "features.backbone cannot be set for vae alone; set it for all methods."),
+        ("vae:features.held_out=0.2", "features.held_out cannot be set for vae alone; set it for all methods."),
         ("nearest:preprocessing.normalisation=half", "preprocessing.normalisation cannot be set for nearest alone"),
         ("vae:search.steps=3,search.steps=4", "search.steps is set more than once for vae; give it one"),
         ("jigen:weight=0.3,weight=0.4", "weight is set more than once for jigen; give it one value"),
@@ -140,7 +141,7 @@ def planned(names, few_digits, out, settings=()):
         settings=("preprocessing.image_size=16", *settings),
     )  # fmt: skip
     planner = Planner(options, few_digits)
-    runs = {run.method_name: run for unit in planner.units() for run in unit.runs}
+    runs = {run.method_name: run for unit in planner.units() for run in unit}
     return {name: (run, planner.stages_of(run)) for name, run in runs.items()}
 
 

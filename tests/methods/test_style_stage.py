@@ -171,7 +171,7 @@ def test_what_is_set_for_all_methods_reaches_them_all_and_what_they_would_ignore
             "digits-mini", tmp_path, preset="quick", seeds=1, targets=("street",), device="cpu",
             methods=methods, settings=(HALF, *settings),
         )  # fmt: skip
-        return {run.method_name: run.config.style for unit in Planner(options, few_digits).units() for run in unit.runs}
+        return {run.method_name: run.config.style for unit in Planner(options, few_digits).units() for run in unit}
 
     found = styles("vae", "without-projection", "deep-all", "tent")
     assert [style.blocks for style in found.values()] == [("block1", "block2"), (), (), ()]

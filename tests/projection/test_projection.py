@@ -18,7 +18,7 @@ from homefold.projection.engines.batched import batched
 from homefold.projection.engines.reference import loss_curve, reference
 from homefold.projection.rules.objective import cosine_distance
 from homefold.projection.rules.starts import start_names, starting_latents
-from homefold.projection.rules.stopping.elbow import Elbow, elbow_index
+from homefold.projection.rules.stopping import Elbow, elbow_index
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,9 @@ from made_up_runs import record, write_runs
 
 from homefold.report.document import build_report
 from homefold.report.figures import FIGURES
-from homefold.report.figures.bars import ablation_bars
-from homefold.report.figures.horizontal import time_bars
+from homefold.report.figures.bars import ablation_bars, time_bars
 from homefold.report.runs import read_runs
-from homefold.report.tables.build import build_tables
+from homefold.report.tables import build_tables
 from homefold.runtime.plugins import load_plugin
 from homefold.runtime.registry import Registry
 

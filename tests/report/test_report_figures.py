@@ -11,18 +11,12 @@ import numpy as np
 import pytest
 from made_up_runs import CLASSES, Made, artifact_arrays, pacs_records, record, write_artifacts, write_runs
 
-from homefold.evaluation.calibration import reliability
-from homefold.report.divergence import a_distance
 from homefold.report.figures import FIGURES, build_figures
-from homefold.report.figures.bars import ablation_bars
-from homefold.report.figures.confidence import coverage_curves, reliability_diagrams
-from homefold.report.figures.confusion import confusion_matrices
-from homefold.report.figures.curves import scarce_curves
-from homefold.report.figures.distances import target_distances
+from homefold.report.figures.answers import confusion_matrices, coverage_curves, reliability, reliability_diagrams
+from homefold.report.figures.bars import ablation_bars, time_bars
+from homefold.report.figures.curves import loss_curves, scarce_curves
 from homefold.report.figures.drawing import COLOURS, method_colour
-from homefold.report.figures.horizontal import time_bars
-from homefold.report.figures.loss import loss_curves
-from homefold.report.figures.tsne import tsne_maps
+from homefold.report.figures.features import a_distance, target_distances, tsne_maps
 from homefold.report.runs import read_runs
 
 
@@ -172,7 +166,7 @@ def test_a_method_has_one_colour_whoever_stands_beside_it(method: str) -> None:
 def test_a_map_of_many_features_shows_every_class_and_domain_and_says_how_many_it_took(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("homefold.report.figures.tsne._MOST_POINTS", 60)
+    monkeypatch.setattr("homefold.report.figures.features._MOST_POINTS", 60)
     records = [record(method="deep-all")]
     write_runs(tmp_path, records)
     write_artifacts(tmp_path, records)

@@ -13,9 +13,7 @@ from homefold.report.statistics import Comparison, Summary
 from homefold.report.tables.published import PublishedFigure
 from homefold.report.tables.table import Cell, Row, Table
 
-FIGURE = Cell(
-    Summary(83.0, 1.5, 80.0, 86.0, 3), 3, 0, PublishedFigure(84.25, 0.3), Comparison(2.0, 0.0004, 3), best=True
-)
+FIGURE = Cell(Summary(83.0, 1.5, 80.0, 86.0, 3), 3, 0, PublishedFigure(84.25, 0.3), Comparison(2.0, 0.0004), best=True)
 TABLE = Table(
     "odd-names",
     "A | B & C <i>_x_</i>",

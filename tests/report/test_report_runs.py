@@ -123,7 +123,7 @@ COMMITTED = Path(__file__).parents[2] / "study" / "records"
 def test_committed_records_are_read_as_they_lie(name: str, runs: int) -> None:
     folder = read_runs(COMMITTED / name)
     assert len(folder.runs) == runs
-    assert all(run.ok and run.training_seconds and run.seconds_per_image and run.run_id for run in folder.runs)
+    assert all(run.ok and run.training_seconds and run.seconds_per_image and run.run for run in folder.runs)
     assert folder.missing == ()
 
 

@@ -11,7 +11,7 @@ from made_up_runs import METHODS, PACS, every_suite, pacs_records, record, write
 
 from homefold.report.names import control_of
 from homefold.report.runs import read_runs
-from homefold.report.tables.build import build_tables
+from homefold.report.tables import build_tables
 from homefold.report.tables.published import published_table
 from homefold.report.tables.table import Cell, Row, Table
 

@@ -112,7 +112,7 @@ def test_a_list_that_was_tampered_with_removes_nothing_elsewhere(tmp_path: Path,
 def test_a_file_in_the_place_of_the_folder_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("x")
     report = build_report(read_runs(write_runs(tmp_path / "a", [record()])), figures=False)
-    with pytest.raises(ConfigError, match="is a file; give --out a folder"):
+    with pytest.raises(ConfigError, match="is a file; give a folder"):
         write_report(report, tmp_path / "out")
 
 

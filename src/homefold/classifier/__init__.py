@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from homefold.classifier.network import Classifier, build_classifier
 from homefold.classifier.training import fit_classifier
-from homefold.config.classifier import ClassifierConfig
+from homefold.config import ClassifierConfig
 
 __all__ = ["Classifier", "ClassifierConfig", "build_classifier", "fit_classifier"]

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from homefold.config.classifier import ClassifierConfig
+from homefold.config import ClassifierConfig
 
 __all__ = ["Classifier", "build_classifier"]
 
@@ -50,6 +50,4 @@ class Classifier(nn.Module):
 
 def build_classifier(config: ClassifierConfig, feature_dim: int, num_classes: int) -> Classifier:
     """An untrained classifier of the configured form, frozen, into which a saved state loads."""
-    classifier = Classifier(feature_dim, num_classes, config.kind, config.hidden_dim)
-    classifier.requires_grad_(False)
-    return classifier.eval()
+    return Classifier(feature_dim, num_classes, config.kind, config.hidden_dim).requires_grad_(False).eval()

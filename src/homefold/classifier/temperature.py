@@ -8,7 +8,7 @@ import torch
 
 from homefold.errors import DataError
 
-__all__ = ["HIGHEST", "LOWEST", "apply_temperature", "fit_temperature", "temperature_loss"]
+__all__ = ["HIGHEST", "LOWEST", "apply_temperature", "fit_temperature"]
 
 LOWEST, HIGHEST = 0.05, 20.0
 """Between which a temperature is looked for."""
@@ -28,7 +28,13 @@ def fit_temperature(logits: torch.Tensor, labels: torch.Tensor, weights: torch.T
     """
     if len(logits) < 1 or labels.shape != (len(logits),):
         raise DataError(f"a temperature needs logits (n, classes) with one label each; got {tuple(logits.shape)}.")
-    logits, targets, weights = _prepared(logits, labels, weights)
+    n, classes = logits.shape
+    logits, spared = logits.double(), 1 / (n + 2)
+    targets = torch.full_like(logits, spared / max(1, classes - 1))
+    targets.scatter_(1, labels.long().to(logits.device)[:, None], 1 - spared)
+    logits = logits - logits.amax(dim=1, keepdim=True)
+    weights = torch.ones(n, dtype=torch.float64) if weights is None else weights.double()
+    weights = (weights / weights.sum()).to(logits.device)
     low, high = math.log(1 / HIGHEST), math.log(1 / LOWEST)
     # The loss is convex in 1/T, so that its slope is below zero up to the best 1/T and above zero from there on.
     for _ in range(_HALVINGS):
@@ -42,15 +48,6 @@ def fit_temperature(logits: torch.Tensor, labels: torch.Tensor, weights: torch.T
     return math.exp(-(low + high) / 2)
 
 
-def temperature_loss(
-    logits: torch.Tensor, labels: torch.Tensor, temperature: float, weights: torch.Tensor | None = None
-) -> float:
-    """The weighted mean cross entropy that `fit_temperature` minimises."""
-    logits, targets, weights = _prepared(logits, labels, weights)
-    losses = -(targets * torch.log_softmax(logits / temperature, dim=1)).sum(dim=1)
-    return float((weights * losses).sum())
-
-
 def apply_temperature(logits: torch.Tensor, temperature: float) -> torch.Tensor:
     """Probabilities `(n, classes)` of logits; the most probable class is the same at every temperature."""
     plain = torch.softmax(logits, dim=1)
@@ -62,16 +59,3 @@ def apply_temperature(logits: torch.Tensor, temperature: float) -> torch.Tensor:
     above = torch.nextafter(value, torch.full_like(value, math.inf))
     lost = scaled.argmax(dim=1, keepdim=True) != label
     return scaled.scatter(1, label, torch.where(lost, above, scaled.gather(1, label)))
-
-
-def _prepared(
-    logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """In double precision: logits less their largest, softened targets `(n, classes)`, weights that sum to one."""
-    n, classes = logits.shape
-    spared = 1 / (n + 2)
-    logits = logits.double()
-    targets = torch.full_like(logits, spared / max(1, classes - 1))
-    targets.scatter_(1, labels.long().to(logits.device)[:, None], 1 - spared)
-    given = torch.ones(n, dtype=torch.float64) if weights is None else weights.double()
-    return logits - logits.amax(dim=1, keepdim=True), targets, (given / given.sum()).to(logits.device)

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from homefold.classifier.network import Classifier
-from homefold.config.classifier import ClassifierConfig
+from homefold.config import ClassifierConfig
 from homefold.errors import DataError, TrainingDivergedError
 from homefold.runtime.captured_step import CapturedStep, recorder_for
 from homefold.runtime.progress import ProgressReporter, SilentReporter
@@ -63,44 +63,12 @@ def fit_classifier(
     if initial is not None:
         model.load_state_dict(dict(initial))
     model.to(device)
-    _train(model, config, train_z, train_y, held_z, held_y, seed, reporter or SilentReporter(), keep)
-    model.requires_grad_(False)
-    return model.eval()
-
-
-def _check(what: str, z: torch.Tensor, y: torch.Tensor, num_classes: int) -> None:
-    if z.ndim != 2 or len(z) == 0 or y.shape != (len(z),):
-        raise DataError(
-            f"the classifier needs {what} features (n, d) with one label each, n at least 1; "
-            f"got shapes {tuple(z.shape)} and {tuple(y.shape)}."
-        )
-    if not 0 <= int(y.min()) <= int(y.max()) < num_classes:
-        raise DataError(
-            f"{what} labels run from {int(y.min())} to {int(y.max())}, but there are {num_classes} classes."
-        )
-
-
-def _train(
-    model: Classifier,
-    config: ClassifierConfig,
-    train_z: torch.Tensor,
-    train_y: torch.Tensor,
-    held_z: torch.Tensor,
-    held_y: torch.Tensor,
-    seed: int,
-    reporter: ProgressReporter,
-    keep: Literal["best", "last"],
-) -> None:
-    """Run the epochs and leave the best or the last weights, their epoch and their accuracy in the model."""
     learn = _training_step(model, config, train_z.device)
     best, best_state = (-1.0, -math.inf), {}
-    with reporter.task("Classifier", total=config.epochs) as task:
+    with (reporter or SilentReporter()).task("Classifier", total=config.epochs) as task:
         for epoch in range(config.epochs):
-            order = torch.randperm(
-                len(train_z),
-                generator=generator(seed, "classifier", epoch, device=train_z.device),
-                device=train_z.device,
-            )
+            draw = generator(seed, "classifier", epoch, device=train_z.device)
+            order = torch.randperm(len(train_z), generator=draw, device=train_z.device)
             for rows in order.split(config.batch_size):
                 learn(train_z[rows], train_y[rows])
             accuracy, held_out_loss = _judge(model, held_z, held_y)
@@ -116,6 +84,19 @@ def _train(
                 best_state = {name: value.clone() for name, value in model.state_dict().items()}
             task.advance(1, accuracy=accuracy, loss=held_out_loss)
     model.load_state_dict(best_state)
+    return model.requires_grad_(False).eval()
+
+
+def _check(what: str, z: torch.Tensor, y: torch.Tensor, num_classes: int) -> None:
+    if z.ndim != 2 or len(z) == 0 or y.shape != (len(z),):
+        raise DataError(
+            f"the classifier needs {what} features (n, d) with one label each, n at least 1; "
+            f"got shapes {tuple(z.shape)} and {tuple(y.shape)}."
+        )
+    if not 0 <= int(y.min()) <= int(y.max()) < num_classes:
+        raise DataError(
+            f"{what} labels run from {int(y.min())} to {int(y.max())}, but there are {num_classes} classes."
+        )
 
 
 def _training_step(model: Classifier, config: ClassifierConfig, device: torch.device) -> CapturedStep:

@@ -21,6 +21,7 @@ COMMANDS = {
     "predict": Command("label images of any domain", "homefold.cli.predict"),
     "evaluate": Command("measure accuracy with and without projection, side by side", "homefold.cli.evaluate"),
     "info": Command("show what a model is", "homefold.cli.info"),
+    "export": Command("write a model as ONNX, which runs without torch", "homefold.cli.export"),
     "demo": Command("train and answer on the embedded dataset; needs no images", "homefold.cli.demo"),
     "bench": Command("run a table of the evaluation: methods × targets × seeds", "homefold.cli.bench"),
     "methods": Command("list the methods that bench compares", "homefold.cli.methods"),

@@ -12,7 +12,7 @@ import tyro
 from homefold.cli.output import note, print_json, result_console, result_table, show_bytes
 from homefold.cli.parsing import DebugFlag, JsonFlag, Switch, parse
 from homefold.data import ImageCache, cache_directory
-from homefold.data.cache.directory import parse_bytes, set_cache_limit
+from homefold.data.cache.directory import cache_limit_bytes, parse_bytes, set_cache_limit
 from homefold.data.cache.entry import CacheEntry
 from homefold.errors import ConfigError
 
@@ -96,7 +96,7 @@ def _cache_facts(
 ) -> dict[str, Any]:
     return {
         "directory": str(cache.directory),
-        "limit_bytes": cache.limit_bytes,
+        "limit_bytes": cache_limit_bytes(),
         "bytes": sum(entry.bytes for entry in cache.entries()),
         "entries": [_entry_facts(entry) for entry in entries],
         "deleted": [_entry_facts(entry) for entry in deleted],
@@ -127,7 +127,7 @@ def _print_cache(
         freed = show_bytes(sum(entry.bytes for entry in deleted))
         console.print(f"Deleted {len(deleted)} of the entries, {freed}.", soft_wrap=True)
     total = show_bytes(sum(entry.bytes for entry in cache.entries()))
-    console.print(f"{cache.directory}: {total} of at most {show_bytes(cache.limit_bytes)}.", soft_wrap=True)
+    console.print(f"{cache.directory}: {total} of at most {show_bytes(cache_limit_bytes())}.", soft_wrap=True)
 
 
 def _few(names: list[str]) -> str:

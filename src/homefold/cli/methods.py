@@ -60,12 +60,11 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _describe(name: str, json: bool) -> int:
-    from homefold.methods.configured import ConfiguredMethod
-    from homefold.methods.settings import method_settings
+    from homefold.methods.settings import method_settings, without_changes
 
     method = find_method(name)
     info, now = method.info, method.settings()
-    plain = method.method if isinstance(method, ConfiguredMethod) else method
+    plain = without_changes(method)
     settings, about = method_settings(plain), getdoc(type(plain))
     if json:
         found = [{**asdict(setting), "value": now[setting.name]} for setting in settings]

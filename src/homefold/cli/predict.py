@@ -30,8 +30,8 @@ from homefold.cli.parsing import (
 from homefold.config import LookConfig, SearchConfig
 from homefold.data import BadImageError, find_images
 from homefold.data.archives import FileImage
-from homefold.data.decoding.choice import start_decoders
 from homefold.data.decoding.many import compact, decode_into, one_ahead
+from homefold.data.decoding.pool import start_decoders
 from homefold.data.index import LoadRequest
 from homefold.errors import ConfigError, DataError
 from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -18,20 +18,12 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Backbone:
-    """What there is to know of a backbone.
-
-    Args:
-        build: makes the network with random weights, without its last layer: images `(n, 3, h, w)` to `(n, d)`.
-        pretrained: whether torchvision has weights for it. A network without any is trained from scratch on small
-            images: benchmarks take the small presets for it.
-        rates: its own learning rate by preset, where the preset's does not suit it.
-        paper: what the paper changes for it, by dotted name.
-    """
+    """What there is to know of a backbone; see `backbone_named`."""
 
     build: Callable[[], Any]
-    pretrained: bool = False
-    rates: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
-    paper: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    pretrained: bool
+    rates: Mapping[str, float]
+    paper: Mapping[str, Any]
 
 
 BACKBONES: Registry[Backbone] = Registry(
@@ -51,9 +43,14 @@ def backbone_named(
     Its children are the blocks that styles are mixed or moved after; a network with others has a method `named_parts`
     that names them, and `map_stages` for the training-time methods that look inside, as `DigitsNet` has.
 
+    Without its last layer and with random weights it turns images `(n, 3, h, w)` to `(n, d)`.
+
     Args:
         name: what people type.
-        pretrained, rates, paper: as in `Backbone`.
+        pretrained: whether torchvision has weights for it. A network without any is trained from scratch on small
+            images: benchmarks take the small presets for it.
+        rates: its own learning rate by preset, where the preset's does not suit it.
+        paper: what the paper changes for it, by dotted name.
     """
 
     def keep(build: B) -> B:

@@ -21,15 +21,15 @@ from homefold.config.values import (
     dataclass,
 )
 from homefold.errors import ConfigError
-from homefold.runtime.precision import Precision
 
-__all__ = ["Compile", "CudaGraph", "FeatureConfig", "Head", "Sampling", "Schedule"]
+__all__ = ["Compile", "CudaGraph", "FeatureConfig", "Head", "Precision", "Sampling", "Schedule"]
 
 Head = Literal["none", "linear", "mlp", "office-home"]
 Schedule = Literal["one-cycle", "step", "constant"]
 Sampling = Literal["shuffled", "balanced"]
 Compile = Literal["auto", "on", "off"]
 CudaGraph = Literal["auto", "off"]
+Precision = Literal["auto", "float32", "bfloat16", "float16"]
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,61 @@
-"""Every setting of stage 2."""
+"""Every setting of stage 2, and the manifolds by name: one record each, registered in the file that fits it."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Callable
+from dataclasses import dataclass as plain_dataclass
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
-from homefold.config.manifolds import MANIFOLDS
 from homefold.config.values import Count, CountOrNone, FromZero, FromZeroBelowOne, PositiveOrNone, dataclass
 from homefold.errors import ConfigError
+from homefold.runtime.registry import Registry
 
-__all__ = ["ManifoldConfig", "paper_manifold_config"]
+__all__ = ["MANIFOLDS", "ManifoldConfig", "ManifoldRecord", "manifold_named", "paper_manifold_config"]
 
 _MOST_LAYERS = 100
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@plain_dataclass(frozen=True)
+class ManifoldRecord:
+    """What there is to know of a kind of manifold; see `manifold_named`."""
+
+    build: Callable[[Any, int, int], Any]
+    fit: Callable[..., Any]
+    epochs: int
+    learning_rate: float
+    has_settings: bool
+
+
+MANIFOLDS: Registry[ManifoldRecord] = Registry("manifold", "homefold.manifold", also="or one that a plugin registers")
+
+
+def manifold_named(
+    name: str,
+    *,
+    build: Callable[[Any, int, int], Any],
+    epochs: int = 0,
+    learning_rate: float = 1e-3,
+    has_settings: bool = True,
+) -> Callable[[F], F]:
+    """Register the manifold that the decorated function fits: from settings and features, as `fit_manifold` has them,
+    to a manifold that is frozen and has a report.
+
+    Args:
+        name: what people type.
+        build: from its settings, the size of a feature and that of the bank to one into which a saved state loads.
+        epochs, learning_rate: where the settings name none.
+        has_settings: whether any setting beside the kind decides what it is.
+    """
+
+    def keep(fit: F) -> F:
+        MANIFOLDS.add(name, ManifoldRecord(build, fit, epochs, learning_rate, has_settings), fit)
+        return fit
+
+    return keep
 
 
 @dataclass(frozen=True)
@@ -65,9 +108,7 @@ class ManifoldConfig:
 def paper_manifold_config(kind: str = "conv-vae", feature_dim: int = 256) -> ManifoldConfig:
     """The settings that the paper prints for its VAE (any network) or its GAN (VLCS).
 
-    Args:
-        kind: `"conv-vae"` (the paper's), `"vae"`, `"gan"` or `"nearest"`.
-        feature_dim: 256 for ResNet and digits, 1024 for AlexNet, whose latent is 64 instead of 32.
+    The features of ResNet and digits have 256 dimensions, those of AlexNet 1024, whose latent is 64 instead of 32.
     """
     if kind == "gan":
         return ManifoldConfig(

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import warnings
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any
 
-from homefold.config.values import hints_of
 from homefold.errors import ModelFileError
 
 __all__ = [
-    "REMOVED_CHOICES",
     "REMOVED_SETTINGS",
     "RENAMED",
     "current_names",
@@ -22,24 +19,12 @@ __all__ = [
     "without_removed_settings",
 ]
 
-_OF_LOOK = ("views", "mirror", "textures", "styles")
-_OF_SEARCH = (
-    "encoder_start",
-    "random_starts",
-    "nearest_starts",
-    "step",
-    "rate",
-    "momentum",
-    "steps",
-    "stop",
-    "window",
-    "engine",
-    "precision",
-    "tile",
-)
+_PROJECTION = {
+    "look": "views mirror textures styles",
+    "search": "encoder_start random_starts nearest_starts step rate momentum steps stop window engine precision tile",
+}
 RENAMED: Mapping[str, str] = {
-    **{f"projection.{name}": f"look.{name}" for name in _OF_LOOK},
-    **{f"projection.{name}": f"search.{name}" for name in _OF_SEARCH},
+    f"projection.{name}": f"{part}.{name}" for part, names in _PROJECTION.items() for name in names.split()
 }
 """What a setting is called now, by the dotted name that it had."""
 
@@ -83,12 +68,11 @@ def current_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     >>> current_settings({"seed": 1, "projection": {"views": 4, "steps": 50}})
     {'seed': 1, 'look': {'views': 4}, 'search': {'steps': 50}}
     """
-    if not isinstance(values.get("projection"), Mapping):
-        return dict(values)
-    kept = {name: value for name, value in values.items() if name != "projection"}
-    for name, value in values["projection"].items():
-        part = "look" if name in _OF_LOOK else "search"
-        kept[part] = {**kept.get(part, {}), name: value}
+    kept = dict(values)
+    if isinstance(values.get("projection"), Mapping):
+        for name, value in kept.pop("projection").items():
+            part = RENAMED.get(f"projection.{name}", "search").partition(".")[0]
+            kept[part] = {**kept.get(part, {}), name: value}
     return kept
 
 
@@ -137,52 +121,28 @@ _OF_ANSWERS = {
 REMOVED_SETTINGS: Mapping[str, Any] = {**_OF_TRAINING, **_OF_ANSWERS}
 """By dotted name: the default, with which all is as it is without the setting."""
 
-REMOVED_CHOICES: Mapping[str, tuple[str, ...]] = {"projection.stop": ("plateau",), "style.manifold": ("vae", "nearest")}
+_REMOVED_CHOICES = {"projection.stop": ("plateau",), "style.manifold": ("vae", "nearest")}
 """Values that a remaining setting can no longer have."""
 
-_UNUSED_WITHOUT = {"style.manifold": "blocks"}
-"""Settings that decide nothing where this one beside them is empty."""
+
+def without_removed_settings(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    """Settings as an earlier version saved them, part by part, without those that are gone; what does not fit
+    otherwise is left as it is. `origin` begins the sentence that refuses a setting on which the answers depend."""
+    return {
+        part: {name: value for name, value in inner.items() if not _is_removed(part, name, inner, origin)}
+        if isinstance(inner, Mapping)
+        else inner
+        for part, inner in values.items()
+    }
 
 
-def without_removed_settings(kind: type[Any], values: Any, origin: str) -> Any:
-    """Saved settings without those that `kind` no longer has, for `config_from_dict`.
-
-    Args:
-        kind: the dataclass of the settings.
-        values: plain JSON values, as an earlier version wrote them; what does not fit otherwise is left as it is.
-        origin: where they were found, as in "the model in photos-model"; begins the sentence that refuses a setting
-            on which the answers depend.
-    """
-    return _without_removed(hints_of(kind), values, origin, "")
-
-
-def _without_removed(hints: Mapping[str, Any], values: Any, origin: str, within: str) -> Any:
-    if not isinstance(values, dict):
-        return values
-    kept = {}
-    for name, value in values.items():
-        dotted = f"{within}.{name}" if within else name
-        if name not in hints and dotted in REMOVED_SETTINGS:
-            if dotted in _OF_ANSWERS and value != _OF_ANSWERS[dotted]:
-                raise _needed(origin, dotted, value)
-        elif _is_removed_choice(hints.get(name), dotted, value):
-            if dotted not in _UNUSED_WITHOUT or values.get(_UNUSED_WITHOUT[dotted]):
-                raise _needed(origin, dotted, value)
-        elif dotted == "projection" and name not in hints:
-            kept[name] = _without_removed(dict.fromkeys((*_OF_LOOK, *_OF_SEARCH)), value, origin, dotted)
-        elif dataclasses.is_dataclass(hints.get(name)):
-            kept[name] = _without_removed(hints_of(hints[name]), value, origin, dotted)
-        else:
-            kept[name] = value
-    return kept
-
-
-def _is_removed_choice(hint: Any, dotted: str, value: Any) -> bool:
-    return value in REMOVED_CHOICES.get(dotted, ()) and value not in get_args(hint)
-
-
-def _needed(origin: str, name: str, value: Any) -> ModelFileError:
-    return ModelFileError(
-        f"{origin} answers with {name} at {value!r}, which this version of homefold no longer has; use the version "
-        f"that made it, or make it again without that setting."
-    )
+def _is_removed(part: str, name: str, values: Mapping[str, Any], origin: str) -> bool:
+    dotted, value = f"{part}.{name}", values[name]
+    choice_is_gone = value in _REMOVED_CHOICES.get(dotted, ())
+    decides = dotted != "style.manifold" or values.get("blocks")
+    if (choice_is_gone and decides) or value != _OF_ANSWERS.get(dotted, value):
+        raise ModelFileError(
+            f"{origin} answers with {dotted} at {value!r}, which this version of homefold no longer has; use the "
+            f"version that made it, or make it again without that setting."
+        )
+    return choice_is_gone or dotted in REMOVED_SETTINGS

@@ -71,22 +71,10 @@ class SearchConfig:
 _PRESETS = {
     "default": SearchConfig(),
     "paper": SearchConfig(
-        encoder_start=False,
-        random_starts=1,
-        step="gradient",
-        rate=0.01,
-        steps=20_000,
-        stop="elbow",
-        window=5,
+        encoder_start=False, random_starts=1, step="gradient", rate=0.01, steps=20_000, stop="elbow", window=5
     ),
     "authors": SearchConfig(
-        encoder_start=False,
-        random_starts=1,
-        step="normalised",
-        rate=0.01,
-        steps=1_000,
-        stop="elbow",
-        window=5,
+        encoder_start=False, random_starts=1, step="normalised", rate=0.01, steps=1_000, stop="elbow", window=5
     ),
     "restarts": SearchConfig(encoder_start=False, random_starts=8, steps=200),
 }

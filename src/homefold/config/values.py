@@ -8,15 +8,13 @@ import functools
 import inspect
 import numbers
 import os
-import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import pydantic.dataclasses
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic.fields import FieldInfo
 
 from homefold.errors import ConfigError, shown
 
@@ -146,13 +144,8 @@ def require_types(config: Any) -> None:
 def checked_value(hint: Any, value: Any, name: str) -> Any:
     """`value` as a plain Python value of its type; a `ConfigError` where it is none.
 
-    Numbers are finite, of numpy or Python, and a boolean is none. A list stands for a tuple, a path for its text.
-
-    Args:
-        hint: a type: bool, int, float, str, a `Literal` of text, with a range or without, or a tuple or an optional of
-            these.
-        value: what was given.
-        name: of the setting.
+    Numbers are finite, of numpy or Python, and a boolean is none. A list stands for a tuple, a path for its text. The
+    type is bool, int, float, str, a `Literal` of text, with a range or without, or a tuple or an optional of these.
 
     >>> checked_value(tuple[float, ...], [1, 0.5], "milestones")
     (1.0, 0.5)
@@ -208,74 +201,51 @@ def _refusal(error: ValidationError, values: Mapping[str, Any], hints: Mapping[s
 
 
 def _sentence(error: Any, hint: Any, value: Any, name: str) -> str:
-    is_item = isinstance(error["loc"][-1], int) if error["loc"] else False
-    value = error["input"] if is_item else value
-    told = f"{name} must be {_allowed(error, hint, is_item)}; got {shown(value)}."
-    choices = typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
-    close = difflib.get_close_matches(value, choices, n=1) if choices and isinstance(value, str) else []
+    if dataclasses.is_dataclass(hint):
+        return f"{name} must be settings of {hint.__name__}; got {shown(value)}."  # type: ignore[union-attr]
+    schema = _adapter(hint).json_schema()
+    schema = schema.get("anyOf", [schema])[0]
+    if error["loc"] and isinstance(error["loc"][-1], int):
+        schema, value = schema["items"], error["input"]
+    told = f"{name} must be {_allowed(error, schema)}; got {shown(value)}."
+    close = difflib.get_close_matches(value, schema.get("enum", ()), n=1) if isinstance(value, str) else []
     return f"{told} Did you mean {close[0]}?" if close else told
 
 
 _WORDS = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a finite number",
-    str: "text",
-    dict: "an object",
-    list: "a list",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a finite number",
+    "string": "text",
+    "object": "an object",
+    "array": "a list",
 }
 
 
-def _allowed(error: Any, hint: Any, is_item: bool) -> str:
-    """What the value must be, as briefly as the error allows."""
-    kind, bounds = _without_range(hint, is_item)
+def _allowed(error: Any, schema: Mapping[str, Any]) -> str:
+    """What the value must be by its JSON schema, as briefly as the error allows."""
+    words = _WORDS[schema["type"]]
     if error["type"] in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
-        too_large = error["ctx"].get("le") in (LARGEST_COUNT, _LARGEST_INTEGER, _LARGEST_FLOAT)
-        if kind is int and too_large:
-            return f"a whole number of at most {error['ctx']['le']}"
-        return _WORDS[kind] if too_large or bounds.get("ge") == -_LARGEST_FLOAT else _range_words(bounds)
-    if typing.get_origin(kind) is Literal:
-        return f"one of {', '.join(typing.get_args(kind))}"
+        if error["ctx"].get("le") in (LARGEST_COUNT, _LARGEST_INTEGER, _LARGEST_FLOAT):
+            return f"{words} of at most {error['ctx']['le']}" if schema["type"] == "integer" else words
+        return words if schema.get("minimum") == -_LARGEST_FLOAT else _range_words(schema)
+    if "enum" in schema:
+        return f"one of {', '.join(schema['enum'])}"
     if error["type"] in ("too_short", "too_long"):
-        return f"a list of {bounds['min_length']} to {bounds['max_length']} values"
-    if typing.get_origin(kind) is tuple:
-        return "a list"
-    if dataclasses.is_dataclass(kind):
-        return f"settings of {kind.__name__}"  # type: ignore[union-attr]
-    return _WORDS.get(kind) or f"of type {kind.__name__}"
+        return f"a list of {schema['minItems']} to {schema['maxItems']} values"
+    return words
 
 
-def _without_range(hint: Any, is_item: bool) -> tuple[Any, dict[str, Any]]:
-    """The type itself, or that of the items of a tuple, and its bounds by pydantic's name."""
-    if typing.get_origin(hint) is Annotated:
-        kind, *more = typing.get_args(hint)
-        bounds = {name: value for item in more for name, value in _bounds(item)}
-        inner, inner_bounds = _without_range(kind, is_item)
-        return inner, {**inner_bounds, **bounds}
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return _without_range(next(item for item in typing.get_args(hint) if item is not type(None)), is_item)
-    if is_item and typing.get_origin(hint) is tuple:
-        return _without_range(typing.get_args(hint)[0], is_item=False)
-    return hint, {}
-
-
-_BOUNDS = ("ge", "gt", "le", "lt", "min_length", "max_length")
-
-
-def _bounds(item: Any) -> Iterator[tuple[str, Any]]:
-    for bound in item.metadata if isinstance(item, FieldInfo) else ():
-        yield from ((name, getattr(bound, name)) for name in _BOUNDS if hasattr(bound, name))
-
-
-def _range_words(bounds: Mapping[str, Any]) -> str:
+def _range_words(schema: Mapping[str, Any]) -> str:
     """The range in words.
 
-    >>> _range_words({"ge": 0, "lt": 1})
+    >>> _range_words({"minimum": 0, "exclusiveMaximum": 1})
     'at least 0 and below 1'
     """
-    low = f"at least {bounds['ge']}" if "ge" in bounds else f"above {bounds['gt']}"
-    if bounds.get("le") in (LARGEST_COUNT, _LARGEST_FLOAT):
+    low = f"at least {schema['minimum']}" if "minimum" in schema else f"above {schema['exclusiveMinimum']}"
+    if schema.get("maximum") in (LARGEST_COUNT, _LARGEST_FLOAT):
         return low
-    if "ge" in bounds and "le" in bounds:
-        return f"{bounds['ge']} to {bounds['le']}"
-    return f"{low} and {'below' if 'lt' in bounds else 'at most'} {bounds.get('lt', bounds.get('le'))}"
+    if "minimum" in schema and "maximum" in schema:
+        return f"{schema['minimum']} to {schema['maximum']}"
+    high = f"at most {schema['maximum']}" if "maximum" in schema else f"below {schema['exclusiveMaximum']}"
+    return f"{low} and {high}"

@@ -22,17 +22,13 @@ MOST_TEXTURES = 16
 
 @dataclass(frozen=True)
 class View:
-    """A part of an image, stretched to the image's size, whether it is mirrored left to right, and its filter.
-
-    Args:
-        part: the whole, or a crop of 7/8 of the height and width.
-        mirrored: after cropping.
-        texture: number of the fixed filter that it passes, from 1; 0 for none.
-    """
+    """A part of an image, stretched to the image's size: the whole, or a crop of 7/8 of the height and width."""
 
     part: Part = "whole"
     mirrored: bool = False
+    """Left to right, after cropping."""
     texture: int = 0
+    """Number of the fixed filter that it passes, from 1; 0 for none."""
 
 
 WHOLE = (View(),)
@@ -40,12 +36,8 @@ WHOLE = (View(),)
 
 
 def fixed_views(count: int, *, mirror: bool, textures: int = 0) -> tuple[View, ...]:
-    """The first `count` views: the image, its mirror image, then the centre and the corners with theirs; then filters.
-
-    Args:
-        count: at most 12, or 6 without mirror images.
-        mirror: whether mirror images are among them.
-        textures: so many views more: the image after each of the first fixed filters.
+    """The first `count` views: the image, its mirror image, then the centre and the corners with theirs; then the image
+    after each of the first fixed filters.
 
     >>> [view.part for view in fixed_views(3, mirror=False)]
     ['whole', 'centre', 'top left']

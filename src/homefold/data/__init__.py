@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from homefold.data.dataset import DomainDataset
     from homefold.data.datasets.digits_mini import load_digits_mini
     from homefold.data.decoding.image import IMAGE_EXTENSIONS, BadImageError, decode_image
+    from homefold.data.decoding.many import load_images
     from homefold.data.download import download_dataset, list_downloads
-    from homefold.data.find import find_images
+    from homefold.data.given import find_images
     from homefold.data.index import ImageIndex, LoadRequest
-    from homefold.data.loading import load_images
     from homefold.data.registry import (
         DatasetEntry,
         dataset_entry,
@@ -63,10 +63,10 @@ _IN = {
     "dataset": "DomainDataset",
     "datasets.digits_mini": "load_digits_mini",
     "decoding.image": "IMAGE_EXTENSIONS BadImageError decode_image",
+    "decoding.many": "load_images",
     "download": "download_dataset list_downloads",
-    "find": "find_images",
+    "given": "find_images",
     "index": "ImageIndex LoadRequest",
-    "loading": "load_images",
     "registry": "DatasetEntry dataset_entry list_datasets load_dataset register_dataset split_name",
     "splits": "holdout_split selection_split",
     "verify": "VerificationReport verify_dataset",

@@ -82,16 +82,9 @@ class FileImage:
 class ArchiveImage:
     """An image inside an uncompressed tar or a zip, found by its place in the file.
 
-    Every read opens the archive anew: no file position is shared between threads.
-
-    Args:
-        archive, archive_stamp: the tar or zip, and its stamp from before its table was read.
-        member: its name inside.
-        offset, stored_bytes: where its bytes begin (in a zip its local header), and how many they are.
-        in_zip: whether a zip's local header stands before the bytes.
-        unpacked_bytes: how many bytes it has unpacked, where they are compressed.
-        checksum: CRC-32 of the unpacked bytes; None in a tar, which has none.
-        fault: why it cannot be read, where that is known already, to stand after its name.
+    Every read opens the archive anew: no file position is shared between threads. The stamp is the archive's from
+    before its table was read; the offset is in a zip that of the member's own header; the checksum is the CRC-32 of the
+    unpacked bytes, and a tar has none; a `fault` that is known already stands after the name.
     """
 
     archive: Path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import codecs
 import gzip
 import hashlib
@@ -208,13 +207,9 @@ class ArrayImage:
 
 @dataclass(eq=False)
 class ArrayFile:
-    """An array in a file, read when its pixels are wanted.
+    """An array of `n` images, `(n, height, width)` or `(n, height, width, 3)` uint8, read when pixels are wanted.
 
-    Args:
-        file, n: where the array lies, and how many images it has.
-        read: gives the array, `(n, height, width)` or `(n, height, width, 3)` uint8.
-        key: names the array inside the file, where there are several.
-        first: the file's row that is row 0 here.
+    `key` names it inside the file, where there are several; `first` is the file's row that is row 0 here.
     """
 
     file: Path
@@ -225,7 +220,6 @@ class ArrayFile:
 
     @cached_property
     def array(self) -> np.ndarray:
-        """All images."""
         array = self.read()
         if array.ndim == 4 and array.shape[-1] == 1:
             array = array[..., 0]
@@ -261,11 +255,7 @@ def index_arrays(
 ) -> ImageIndex:
     """The domains asked for, or all that are there; labels are checked against the class names.
 
-    Args:
-        request: where to look, and for which domains.
-        name, domains, class_names: of the dataset, with all that it can have.
-        read: gives the arrays of a domain; none where it is not there.
-        expected: a sentence on the files it looks for.
+    `read` gives the arrays of a domain, none where it is not there; `expected` says which files it looks for.
     """
     root = request.folder
     if not root.is_dir():
@@ -320,8 +310,7 @@ def read_npz(path: Path, split: str) -> LabelledArray | None:
             return np.asarray(archive[name]) if name in archive.files else None
 
     def images() -> np.ndarray:
-        found = array(f"x_{split}")
-        if found is None:
+        if (found := array(f"x_{split}")) is None:
             raise DataError(f"{path} has no array x_{split}.")
         return found
 
@@ -350,15 +339,12 @@ def _idx_array(path: Path) -> np.ndarray:
 
 def read_usps(path: Path, split: str) -> LabelledArray:
     """USPS as LIBSVM gives it out: bzip2, lines `label 1:value …` with labels from 1 and values from -1 to 1."""
+    from sklearn.datasets import load_svmlight_file
+
     with reading(path, "USPS in LIBSVM's form"):
-        lines = [line.split() for line in bz2.decompress(path.read_bytes()).decode().splitlines()]
-        labels = np.array([int(label) for label, *_ in lines]) - 1
-        values = np.full((len(lines), 256), -1.0)
-        for row, (_, *pairs) in enumerate(lines):
-            for place, value in (pair.split(":") for pair in pairs):
-                values[row, int(place) - 1] = float(value)
-    images = np.rint((values + 1) * 127.5).clip(0, 255).astype(np.uint8).reshape(-1, 16, 16)
-    return LabelledArray.of(ArrayFile(path, len(labels), lambda: images), labels, split)
+        values, labels = load_svmlight_file(str(path), n_features=256, zero_based=False)
+    images = np.rint((values.toarray() + 1) * 127.5).clip(0, 255).astype(np.uint8).reshape(-1, 16, 16)
+    return LabelledArray.of(ArrayFile(path, len(labels), lambda: images), labels - 1, split)
 
 
 def read_svhn(path: Path, split: str) -> LabelledArray:

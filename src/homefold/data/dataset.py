@@ -138,7 +138,7 @@ class DatasetKeys:
         return hasher.hexdigest()[:24]
 
     def _of_labelled(self, indices: np.ndarray) -> str:
-        from homefold.store.identity import digest  # imports torch
+        from homefold.store.files import digest  # imports torch
 
         data = self._dataset
         names = [data.domain_names[i] for i in data.domains[indices]]

@@ -34,7 +34,8 @@ def download_dataset(name: str, folder: str | Path) -> str:
     Returns:
         A sentence on what to do next.
     """
-    if name not in _downloads():
+    downloads = _downloads()
+    if name not in downloads:
         entry = dataset_entry(name)
         if entry.embedded:
             raise DataError(f"{name} is embedded and needs no files.")
@@ -42,8 +43,7 @@ def download_dataset(name: str, folder: str | Path) -> str:
             f"{name} cannot be downloaded from here. Get it from {entry.source}; licence: {entry.licence}. "
             f"Then lay it out as {entry.layout}."
         )
-    target = given_path(folder)
-    parts, entry = _downloads()[name]
+    target, (parts, entry) = given_path(folder), downloads[name]
     try:
         target.mkdir(parents=True, exist_ok=True)
         for part in parts:

@@ -1,12 +1,14 @@
-"""Images as people have them at hand: paths, the bytes of files, Pillow's images, and lists that mix them."""
+"""Images as people have them at hand: files, folders and patterns, bytes, Pillow's images, and mixtures of these."""
 
 from __future__ import annotations
 
-import hashlib
+import glob
 import io
+import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,13 @@ import numpy as np
 from PIL import Image
 from typing_extensions import TypeIs
 
-from homefold.data.archives import FileImage
-from homefold.data.decoding.image import Resize, decode_image, decode_picture
-from homefold.data.find import find_images
-from homefold.data.index import ImageSource, Stamp
+from homefold.data.archives import FileImage, is_archive, is_compressed_tar, is_image, walk
+from homefold.data.decoding.image import IMAGE_EXTENSIONS, Resize, decode_image, decode_picture
+from homefold.data.index import Decodable
+from homefold.data.paths import given_path
+from homefold.errors import DataError
 
-__all__ = ["GivenImage", "given_images", "is_given_image", "paths_of"]
+__all__ = ["GivenImage", "find_images", "given_images", "is_given_image", "paths_of"]
 
 GivenImage = str | Path | bytes | bytearray | memoryview | Image.Image
 """A path, what a file holds, or an image of Pillow's."""
@@ -29,21 +32,10 @@ _reading = threading.Lock()
 
 @dataclass(frozen=True, eq=False)
 class BytesImage:
-    """What an image file holds.
-
-    Args:
-        content: all of it.
-        path: what messages call it.
-    """
+    """What an image file holds; messages call it by its `path`."""
 
     content: bytes
     path: str
-
-    def stamp(self) -> Stamp:
-        return Stamp(self.digest(), 0)
-
-    def digest(self) -> str:
-        return hashlib.blake2b(self.content, digest_size=16).hexdigest()
 
     def pixels(self, *, size: tuple[int, int] | None, resize: Resize, max_megapixels: float) -> np.ndarray:
         return decode_image(
@@ -53,21 +45,10 @@ class BytesImage:
 
 @dataclass(frozen=True, eq=False)
 class PillowImage:
-    """An image of Pillow's; one that was opened and not looked at yet is read as its file would be.
-
-    Args:
-        image: as the caller has it.
-        path: what messages call it.
-    """
+    """An image of Pillow's; one that was opened and not looked at yet is read as its file would be."""
 
     image: Image.Image
     path: str
-
-    def stamp(self) -> Stamp:
-        return Stamp(self.digest(), 0)
-
-    def digest(self) -> str:
-        return hashlib.blake2b(np.asarray(self.image).tobytes(), digest_size=16).hexdigest()
 
     def pixels(self, *, size: tuple[int, int] | None, resize: Resize, max_megapixels: float) -> np.ndarray:
         # The same image may be given twice, and two threads must not read its file at once.
@@ -102,7 +83,7 @@ def is_given_image(value: Any) -> TypeIs[GivenImage]:
     return isinstance(value, GivenImage)
 
 
-def given_images(images: Sequence[GivenImage]) -> list[ImageSource]:
+def given_images(images: Sequence[GivenImage]) -> list[Decodable]:
     """Images in the order given; a folder or a pattern stands for all in it.
 
     Paths alone are sorted and taken once each, as `find_images` does.
@@ -110,7 +91,7 @@ def given_images(images: Sequence[GivenImage]) -> list[ImageSource]:
     paths = [image for image in images if isinstance(image, str | Path)]
     if len(paths) == len(images):
         return [FileImage(path) for path in find_images(paths)]
-    found: list[ImageSource] = []
+    found: list[Decodable] = []
     for i, image in enumerate(images):
         name = f"image {i + 1} of {len(images)}" if len(images) > 1 else "the image"
         if isinstance(image, str | Path):
@@ -122,7 +103,73 @@ def given_images(images: Sequence[GivenImage]) -> list[ImageSource]:
     return found
 
 
-def paths_of(sources: Sequence[ImageSource]) -> tuple[str, ...]:
+def paths_of(sources: Sequence[Decodable]) -> tuple[str, ...]:
     """The path of each that is a file, and empty text for the others; nothing where none is."""
     paths = tuple(source.path if isinstance(source, FileImage) else "" for source in sources)
     return paths if any(paths) else ()
+
+
+def find_images(paths: Sequence[str | Path] | str | Path) -> list[Path]:
+    """The image files that the arguments name, sorted, each once.
+
+    Args:
+        paths: files (taken whatever they are called), folders (searched to the bottom) and glob patterns.
+    """
+    arguments = [paths] if isinstance(paths, str | Path) else list(paths)
+    if not arguments:
+        raise DataError("No image was given: name files, folders or patterns such as 'photos/*.jpg'.")
+    matches = [_matches(argument) for argument in arguments]
+    if not all(matches):
+        raise DataError(" ".join(_why_nothing(arguments[i]) for i, hits in enumerate(matches) if not hits))
+    found: dict[str, Path] = {}
+    for path in chain.from_iterable(matches):
+        found.setdefault(os.path.abspath(path), path)
+    return sorted(found.values())
+
+
+def _images_below(folder: Path) -> list[Path]:
+    return sorted(image for _, images, _ in walk([folder]) for image in images)
+
+
+def _matches(argument: str | Path) -> list[Path]:
+    path = given_path(argument)
+    if os.path.isdir(path):
+        return _images_below(path)
+    if os.path.exists(path):
+        if is_archive(path) or is_compressed_tar(path):
+            raise DataError(
+                f"{path} is an archive, and single images are not read from one: unpack it first. "
+                "(homefold fit and evaluate read <domain>/<class>/<image> in a tar or zip as it is.)"
+            )
+        return [path]
+    if "\0" in str(path):  # no name has one, and `glob` stumbles over it
+        return []
+    hits = _expanded(path)
+    return [found for hit in hits for found in (_images_below(hit) if hit.is_dir() else [hit] if is_image(hit) else [])]
+
+
+def _expanded(pattern: Path) -> list[Path]:
+    """What a pattern matches; unlike `glob`'s, its `**` does not follow links round in circles."""
+    parts, places = list(pattern.parts), [Path()]
+    while parts and parts[-1] == "**":  # a folder stands for all in it
+        parts.pop()
+    while "**" in parts:
+        at = parts.index("**")
+        folders = [place for place in _matching(places, parts[:at]) if place.is_dir()]
+        places, parts = [folder for folder, _, _ in walk(folders)], parts[at + 1 :]
+    return _matching(places, parts)
+
+
+def _matching(places: Sequence[Path], parts: Sequence[str]) -> list[Path]:
+    """What lies in the places under names that match, one part of a path after the other."""
+    if not parts:
+        return list(places)
+    return [Path(hit) for place in places for hit in glob.glob(os.path.join(glob.escape(str(place)), *parts))]
+
+
+def _why_nothing(argument: str | Path) -> str:
+    if os.path.isdir(given_path(argument)):
+        return f"There are no images in the folder {argument} (looked for {', '.join(IMAGE_EXTENSIONS)})."
+    if glob.has_magic(str(argument)):
+        return f"No image matches the pattern {argument}."
+    return f"There is no file or folder {argument}."

@@ -18,7 +18,7 @@ from homefold.errors import DataError
 if TYPE_CHECKING:  # a process that only decodes shows no progress
     from homefold.runtime.progress import ProgressReporter
 
-__all__ = ["ImageIndex", "ImageSource", "KeyKind", "LoadRequest", "Stamp", "check_domains", "file_stamp"]
+__all__ = ["Decodable", "ImageIndex", "ImageSource", "KeyKind", "LoadRequest", "Stamp", "check_domains", "file_stamp"]
 
 KeyKind = Literal["times", "content"]
 """`"times"`: an image whose place, size and times were met before has the bytes it had then; `"content"`: read it."""
@@ -77,21 +77,25 @@ class Stamp(NamedTuple):
     changed_ns: int
 
 
-class ImageSource(Protocol):
+class Decodable(Protocol):
     """An image that has not been decoded yet; every method may be called from several threads at once."""
 
     @property
     def path(self) -> str:
         """Where it lies, for people."""
 
+    def pixels(self, *, size: tuple[int, int] | None, resize: Resize, max_megapixels: float) -> np.ndarray:
+        """`(height, width, 3)` uint8; raises `BadImageError`. The arguments are `decode_image`'s."""
+
+
+class ImageSource(Decodable, Protocol):
+    """One that the cache can tell from others."""
+
     def stamp(self) -> Stamp:
         """Its place, size and times, without reading it."""
 
     def digest(self) -> str:
         """A hash of its stored bytes; empty when they cannot be read."""
-
-    def pixels(self, *, size: tuple[int, int] | None, resize: Resize, max_megapixels: float) -> np.ndarray:
-        """`(height, width, 3)` uint8; raises `BadImageError`. The arguments are `decode_image`'s."""
 
 
 def file_stamp(path: Path) -> Stamp:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from homefold.data.archives import FileImage, archive_images, is_archive, is_compressed_tar, walk
+from homefold.data.archives import ArchiveImage, FileImage, archive_images, is_archive, is_compressed_tar, walk
 from homefold.data.index import ImageIndex, ImageSource, LoadRequest, check_domains
 from homefold.data.paths import special_kind
 from homefold.errors import DataError
@@ -18,15 +18,9 @@ from homefold.runtime.text import counted, some
 
 __all__ = ["Layout", "find_images_of"]
 
-_SPLITS = {
-    "train": "train",
-    "val": "val",
-    "valid": "val",
-    "validation": "val",
-    "crossval": "val",
-    "test": "test",
-    "full": "full",
-}
+_SPLITS = {name: name for name in ("train", "val", "test", "full")} | dict.fromkeys(
+    ("valid", "validation", "crossval"), "val"
+)
 
 
 @dataclass(frozen=True)
@@ -78,7 +72,6 @@ class _Placed:
     label: str | None
     split: str | None
     source: ImageSource
-    in_archive: bool
     below: str
     """Everything above the domain's folder, itself included: two different ones are two copies."""
 
@@ -126,7 +119,7 @@ def _all_images(root: Path, layout: Layout) -> tuple[list[_Placed], int]:
     if root.is_file():
         if not is_archive(root):
             raise DataError(f"{root} is neither a folder nor an uncompressed tar or a zip. {_unpack(root)}")
-        return _placed(layout, _in_archive(root, ()), in_archive=True)
+        return _placed(layout, _in_archive(root, ()))
     if kind := special_kind(root):
         raise DataError(f"{root} is {kind}, not a folder. {_unpack(root)}")
     loose: list[tuple[tuple[str, ...], ImageSource]] = []
@@ -138,7 +131,7 @@ def _all_images(root: Path, layout: Layout) -> tuple[list[_Placed], int]:
         files = [path for path in others if not special_kind(path)]
         archives += filter(is_archive, files)
         compressed += filter(is_compressed_tar, files)
-    placed, ignored = _placed(layout, loose, in_archive=False)
+    placed, ignored = _placed(layout, loose)
     there = {image.domain for image in placed if image.label is not None}
     if there >= set(layout.domains):
         archives = []
@@ -146,9 +139,7 @@ def _all_images(root: Path, layout: Layout) -> tuple[list[_Placed], int]:
         raise DataError(f"There are no images of {layout.name} in {root}. {_unpack(compressed[0])}")
     for path in archives:
         if layout.domain_of(path.stem) not in there:
-            packed, ignored_too = _placed(
-                layout, _in_archive(path, path.relative_to(root).parent.parts), in_archive=True
-            )
+            packed, ignored_too = _placed(layout, _in_archive(path, path.relative_to(root).parent.parts))
             placed, ignored = placed + packed, ignored + ignored_too
     return placed, ignored
 
@@ -165,9 +156,7 @@ def _in_archive(path: Path, above: tuple[str, ...]) -> Iterator[tuple[tuple[str,
         yield (*above, path.stem, *(part for part in member.parent.parts if part != ".")), image
 
 
-def _placed(
-    layout: Layout, images: Iterable[tuple[tuple[str, ...], ImageSource]], *, in_archive: bool
-) -> tuple[list[_Placed], int]:
+def _placed(layout: Layout, images: Iterable[tuple[tuple[str, ...], ImageSource]]) -> tuple[list[_Placed], int]:
     """The images that lie in a domain, and how many do not."""
     placed, ignored = [], 0
     for folders, source in images:
@@ -179,7 +168,7 @@ def _placed(
         if domain is None:
             ignored += 1
         else:
-            placed.append(_Placed(domain, layout.class_of(last), split, source, in_archive, "/".join(above)))
+            placed.append(_Placed(domain, layout.class_of(last), split, source, "/".join(above)))
     return placed, ignored
 
 
@@ -190,7 +179,7 @@ def _one_copy_each(layout: Layout, placed: Sequence[_Placed]) -> dict[str, list[
         copies.setdefault(image.domain, {}).setdefault(image.below, []).append(image)
     result = {}
     for domain, places in copies.items():
-        loose = [images for images in places.values() if not images[0].in_archive]
+        loose = [images for images in places.values() if not isinstance(images[0].source, ArchiveImage)]
         first, *others = loose or places.values()
         if others:
             raise DataError(

@@ -9,14 +9,17 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
+from homefold.data.dataset import DomainDataset
 from homefold.data.decoding.image import MAX_MEGAPIXELS, Resize
 from homefold.data.index import ImageIndex, KeyKind, LoadRequest
 from homefold.data.paths import given_path
 from homefold.errors import DataError
 from homefold.runtime.registry import Registry
+from homefold.runtime.text import counted
 
 if TYPE_CHECKING:
-    from homefold.data.dataset import DomainDataset
     from homefold.runtime.progress import ProgressReporter
 
 __all__ = [
@@ -48,7 +51,7 @@ class DatasetEntry:
         after_download: what to do next.
         embedded: whether it needs no files.
         index: finds its images without decoding any; None where there are no files.
-        load: makes the dataset, where that is more than to decode what `index` finds.
+        load: makes the dataset where there are no files.
     """
 
     name: str
@@ -167,10 +170,55 @@ def load_dataset(
         raise DataError(f"{entry.name} needs its files: say where they lie. Expected layout: {entry.layout}.")
     if entry.load is not None:
         return entry.load(request)
-    from homefold.data.loading import load_index
-
     assert entry.index is not None
-    return load_index(entry.index(request), request.size or entry.usual_size, request)
+    return _load_index(entry.index(request), request.size or entry.usual_size, request)
+
+
+def _load_index(index: ImageIndex, size: tuple[int, int], request: LoadRequest) -> DomainDataset:
+    """The decoded images of an index, all of `size` `(height, width)`, from the cache unless the request does without.
+
+    Where the cache cannot be written the images are decoded into memory instead, and that is said.
+    """
+    # What takes a moment to import, and whoever lists the datasets imports this file.
+    from homefold.data.cache.images import CacheUnavailableError, ImageCache
+    from homefold.data.decoding.many import decode_all
+
+    loaded = None
+    if request.use_cache:
+        try:
+            loaded = ImageCache().images(index, size, request)
+        except CacheUnavailableError as reason:
+            request.progress.message(f"The decoded images are not kept for later runs: {reason}")
+    images, kept, skipped = loaded or decode_all(index.sources, size, request)
+    for warning in index.warnings:
+        request.progress.message(warning)
+    if skipped:
+        _check_nothing_emptied(index, kept, len(skipped))
+        request.progress.message(f"Left out {counted(len(skipped), 'image')} that could not be decoded.")
+    return DomainDataset(
+        images=images,
+        labels=index.labels[kept],
+        domains=index.domains[kept],
+        class_names=index.class_names,
+        domain_names=index.domain_names,
+        name=index.name,
+        paths=tuple(index.sources[i].path for i in kept),
+        splits=tuple(index.splits[i] for i in kept) if index.splits else (),
+        skipped=tuple(skipped),
+    )
+
+
+def _check_nothing_emptied(index: ImageIndex, kept: np.ndarray, skipped: int) -> None:
+    for what, names, members in (
+        ("class", index.class_names, index.labels),
+        ("domain", index.domain_names, index.domains),
+    ):
+        emptied = [names[i] for i in np.setdiff1d(members, members[kept])]
+        if emptied:
+            raise DataError(
+                f"Leaving out the {counted(skipped, 'bad image')} in {index.root} leaves no image of "
+                f"the {what} {', '.join(emptied[:10])}. Replace the bad images, or remove that {what}'s folder."
+            )
 
 
 def domain_names(name_or_path: str | Path) -> tuple[str, ...]:

@@ -126,7 +126,7 @@ def _verify(index: ImageIndex, published: Published, decode: bool, request: Load
     differences = _count_sentences(index, published)
     conflicts, copies = _duplicate_sentences(duplicates)
     bad_ones = [f"{path} {reason}" for path, reason in bad]
-    unreadable = _told(bad_ones, "cannot be decoded: {}. Replace or remove, or fit with --skip-bad.")
+    unreadable = _told(bad_ones, "cannot be decoded: {}. Replace or remove, or fit with skip_bad.")
     # Twins under two labels that were published so are a flaw of the dataset, not of this copy of it.
     as_published = published and not differences
     return VerificationReport(

@@ -1,6 +1,5 @@
 """Records of runs."""
 
-from homefold.evaluation.frame import load_records
-from homefold.evaluation.records import RunRecord, append_record, read_records
+from homefold.evaluation.records import RunRecord, append_record, load_records, read_records
 
 __all__ = ["RunRecord", "append_record", "load_records", "read_records"]

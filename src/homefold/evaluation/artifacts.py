@@ -15,7 +15,7 @@ from homefold.runtime.seeding import derive_seed
 from homefold.stages.predictions import Predictions
 from homefold.store.files import write_atomically
 
-__all__ = ["artifact_arrays", "artifact_path", "read_artifact", "write_artifact"]
+__all__ = ["artifact_arrays", "artifact_path", "write_artifact"]
 
 _FEATURES, _THUMBNAILS, _THUMBNAIL_PX = 500, 64, 64
 
@@ -34,12 +34,6 @@ def write_artifact(path: Path, arrays: dict[str, np.ndarray]) -> None:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
-def read_artifact(path: Path | str) -> dict[str, np.ndarray]:
-    """Every array of an artifact by name."""
-    with np.load(path, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
-
-
 def artifact_arrays(
     answers: Answers,
     source: DomainDataset,
@@ -47,7 +41,6 @@ def artifact_arrays(
     target: DomainDataset,
     *,
     seed: int,
-    with_features: bool = True,
 ) -> dict[str, np.ndarray]:
     """All arrays of a run's artifact; those that a method does not have are left out.
 
@@ -65,15 +58,14 @@ def artifact_arrays(
     Args:
         answers: for all target images.
         source: source images.
-        source_features: `(n, d)` of all of them.
+        source_features: `(n, d)` of all of them; without them neither features nor thumbnails are kept.
         target: target images with their labels.
         seed: decides which features are kept.
-        with_features: keep features and thumbnails at all.
     """
     arrays = _answer_arrays(answers, target)
     for name, values in answers.curves.items():
         arrays[f"curve_{'index' if name == 'samples' else name}"] = values
-    if with_features and source_features is not None and answers.features is not None:
+    if source_features is not None and answers.features is not None:
         arrays |= _feature_arrays(answers, source, source_features, target, seed)
         arrays |= _thumbnail_arrays(answers, source, source_features, target, seed)
     return arrays

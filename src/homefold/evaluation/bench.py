@@ -17,11 +17,10 @@ import torch
 
 from homefold.data.dataset import DomainDataset
 from homefold.evaluation.execution import Executor, failed_record
-from homefold.evaluation.ledger import Ledger
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.plan_file import write_plan
 from homefold.evaluation.planning import Plan, Planner, Run, Unit, finished_runs, make_plan, records_path
-from homefold.evaluation.records import RunRecord
+from homefold.evaluation.records import Ledger, RunRecord
 from homefold.runtime.device import resolve_device
 from homefold.runtime.plugins import load_plugin, plugin_sources
 from homefold.runtime.progress import ProgressReporter
@@ -46,8 +45,7 @@ def run_bench(
     Args:
         options: what is asked for.
         dataset: in place of `options.data`, when it is in memory already.
-        plan: made by `make_plan` from `planner`, when it was shown before.
-        planner: of these options.
+        plan, planner: of these options, when the plan was shown before.
         reporter: is told what each stage does, when there is one process.
         on_run: is told each run as it ends.
     """
@@ -75,8 +73,7 @@ class _Crew:
         self.planner, self.dataset, self.tell = planner, dataset, tell
         self.ledger = Ledger(records_path(planner.options.out))
         self.runs = {run.id: run for run in plan.runs}
-        self.places = {unit.runs[0].id: index for index, unit in enumerate(plan.units)}
-        self.first = {run.id: unit.runs[0].id for unit in plan.units for run in unit.runs}
+        self.places = {run.id: index for index, unit in enumerate(plan.units) for run in unit}
         self.context = multiprocessing.get_context("spawn")
 
     def do(self, units: tuple[Unit, ...]) -> None:
@@ -99,10 +96,9 @@ class _Crew:
 
     def _start(self, unit: Unit) -> tuple[Connection, BaseProcess]:
         ours, theirs = self.context.Pipe(duplex=False)
-        place = self.places[self.first[unit.runs[0].id]]
-        ids = frozenset(run.id for run in unit.runs)
+        place, ids = self.places[unit[0].id], frozenset(run.id for run in unit)
         arguments = (theirs, self.planner.options, self.dataset, self.ledger.known, place, ids, plugin_sources())
-        process = self.context.Process(target=_work, args=arguments, name=unit.runs[0].title)
+        process = self.context.Process(target=_work, args=arguments, name=unit[0].title)
         process.start()
         theirs.close()
         return ours, process
@@ -124,7 +120,7 @@ class _Crew:
         """Record as failed what a process left undone when it ended."""
         device = resolve_device(self.planner.options.device)
         reason = _how_it_ended(process.exitcode)
-        for run in unit.runs:
+        for run in unit:
             if run.id not in heard:
                 record = self.ledger.once(run.id, partial(failed_record, self.planner, run, reason, device))
                 assert record is not None
@@ -139,7 +135,7 @@ def _how_it_ended(code: int | None) -> str:
         )
     if code is not None and code < 0:
         name = signal.Signals(-code).name
-        hint = "; perhaps memory ran out: give fewer --jobs" if name == "SIGKILL" else ""
+        hint = "; perhaps memory ran out: take fewer jobs" if name == "SIGKILL" else ""
         return f"its process was ended by {name}{hint}."
     return f"its process ended with exit code {code} before the run was done; its own message stands above."
 
@@ -163,8 +159,7 @@ def _work(
     for plugin in options.plugins:
         load_plugin(plugin, plugins.get(plugin.expanduser().resolve()))
     planner = Planner(replace(options, plugins=()), dataset)
-    unit = planner.units()[place]
-    left = Unit(tuple(run for run in unit.runs if run.id in ids))
+    left = tuple(run for run in planner.units()[place] if run.id in ids)
     for _, record in Executor(planner, known=known).do_unit(left):
         connection.send(record)
 

@@ -7,32 +7,42 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import matplotlib
+
+matplotlib.use("Agg")
 import numpy as np
 import torch
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
 
-from homefold.config import HomefoldConfig, config_to_dict, preset_config
+from homefold.config import HomefoldConfig, SearchConfig, config_to_dict, preset_config, search_preset
 from homefold.data.dataset import DatasetKeys, DomainDataset
 from homefold.data.datasets.digits_mini import load_digits_mini
 from homefold.data.splits import selection_split
 from homefold.errors import ConfigError
-from homefold.evaluation.demo_picture import draw_homecoming
 from homefold.evaluation.records import RunRecord, append_record
 from homefold.features import extract_features
-from homefold.manifold import ManifoldConfig, fit_manifold
+from homefold.manifold import Manifold, ManifoldConfig, fit_manifold
 from homefold.methods import DeepAllMethod, TrainedMethod
 from homefold.model import Homefold
+from homefold.projection import elbow_index
+from homefold.projection.engines.reference import loss_curve
+from homefold.projection.rules.starts import starting_latents
 from homefold.runtime.device import resolve_device
 from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.runtime.provenance import hardware, versions
 from homefold.stages.feature_model import FeatureModel
 from homefold.stages.task import ImageSet, TaskKey, TrainingTask
-from homefold.store.files import write_json
+from homefold.store.files import write_atomically, write_json
 from homefold.store.model_folder import holds_model
 from homefold.store.stage_store import MemoryStages
 
 __all__ = ["run_demo"]
 
 _EXAMPLES = 6
+_NEIGHBOURS = 3
+# From the palette of Okabe and Ito, which colour-blind readers can tell apart.
+_RIGHT, _WRONG, _CURVE = "#0072B2", "#D55E00", "#009E73"
 
 
 def run_demo(
@@ -46,13 +56,7 @@ def run_demo(
 ) -> dict[str, Any]:
     """Train on three domains of digits-mini, never touching `target`, then measure four ways to answer for it.
 
-    Args:
-        out: folder for the model, the records and the picture.
-        target: the domain that stays unseen.
-        seed: of everything.
-        device: where to compute.
-        config: settings; the `small` preset by default.
-        reporter: shows progress.
+    The model, the records and the picture lie in `out`; `config` is the `small` preset by default.
 
     Returns:
         A summary of plain values: `table`, `target`, `out`, `seconds`, `next`.
@@ -84,19 +88,24 @@ def run_demo(
     for method, indices in answers.items():
         correct = indices == unseen.labels
         table.append({"method": method, "accuracy": float(correct.mean())})
-        append_record(out / "records.jsonl", _record(method, correct, unseen, model, config, target))
+        record = RunRecord(
+            dataset=unseen.name,
+            target=target,
+            method=method,
+            accuracy=float(correct.mean()),
+            images=len(correct),
+            seed=seed,
+            protocol="leave-one-domain-out",
+            selection="source-validation",
+            config=config_to_dict(config),
+            hardware=hardware(model.device),
+            versions=versions(),
+        )
+        append_record(out / "records.jsonl", record)
     source_features = extract_features(model.net, source.images, model.device)
     chosen = _examples(answers["f without projection"], answers["full method"], unseen.labels)
-    draw_homecoming(
-        out / "homecoming.png",
-        model.feature_model,
-        source,
-        source_features,
-        unseen,
-        features,
-        chosen=chosen,
-        searched=searched,
-    )
+    picture = out / "homecoming.png"
+    _draw_homecoming(picture, model.feature_model, source, source_features, unseen, features, searched, chosen)
     summary = {
         "dataset": unseen.name,
         "target": target,
@@ -127,7 +136,7 @@ def _train_deep_all(
 def _require_own(out: Path) -> None:
     """Write only into a new or empty folder, or over an earlier demo."""
     if out.exists() and not (out.is_dir() and (holds_model(out / "model") or not any(out.iterdir()))):
-        raise ConfigError(f"{out} exists and was not made by a demo; choose another --out.")
+        raise ConfigError(f"{out} exists and was not made by a demo; choose another folder.")
 
 
 def _nearest_neighbour(model: Homefold, source: DomainDataset) -> FeatureModel:
@@ -141,24 +150,6 @@ def _nearest_neighbour(model: Homefold, source: DomainDataset) -> FeatureModel:
     return replace(home, manifold=nearest)
 
 
-def _record(
-    method: str, correct: np.ndarray, unseen: DomainDataset, model: Homefold, config: HomefoldConfig, target: str
-) -> RunRecord:
-    return RunRecord(
-        dataset=unseen.name,
-        target=target,
-        method=method,
-        accuracy=float(correct.mean()),
-        images=len(correct),
-        seed=config.seed,
-        protocol="leave-one-domain-out",
-        selection="source-validation",
-        config=config_to_dict(config),
-        hardware=hardware(model.device),
-        versions=versions(),
-    )
-
-
 def _examples(before: np.ndarray, after: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """Target images to draw: corrected ones, spoiled ones, then others, evenly spread."""
     corrected = np.flatnonzero((before != truth) & (after == truth))
@@ -166,3 +157,85 @@ def _examples(before: np.ndarray, after: np.ndarray, truth: np.ndarray) -> np.nd
     others = np.linspace(0, len(truth) - 1, _EXAMPLES).astype(int)
     picked = [*corrected[:2], *spoiled[:1], *others]
     return np.asarray(list(dict.fromkeys(int(i) for i in picked))[:_EXAMPLES])
+
+
+def _draw_homecoming(
+    path: Path,
+    model: FeatureModel,
+    source: DomainDataset,
+    source_features: torch.Tensor,
+    target: DomainDataset,
+    target_features: torch.Tensor,
+    searched: torch.Tensor,
+    chosen: np.ndarray,
+) -> None:
+    """Write a PNG with a row for each chosen target image: nearest source images before and after, and the search.
+
+    Args:
+        model: fitted on the source features.
+        source, source_features: labelled source images and their `(n, d)` raw features.
+        target, target_features: images of the unseen domain and their `(m, d)` raw features.
+        searched: `(m, d)` what the search is given for `target`.
+        chosen: indices into `target` to draw.
+    """
+    # The default search starts almost at its end, so another one's loss is drawn: the authors' from a random start.
+    search = replace(search_preset("authors"), steps=200)
+    rows = torch.as_tensor(chosen)
+    z = model.prepare(searched[rows])
+    home = model.project(searched[rows]).features
+    bank = model.prepare(source_features)
+    before, after = _nearest(model.prepare(target_features[rows]), bank), _nearest(home, bank)
+    columns = 2 * _NEIGHBOURS + 1
+    figure = plt.figure(figsize=(1.15 * columns + 3.2, 1.25 * len(rows) + 0.6), layout="constrained")
+    grid = figure.add_gridspec(len(rows), columns + 3)
+    names = target.class_names
+    for i, row in enumerate(rows.tolist()):
+        truth = int(target.labels[row])
+        axis = figure.add_subplot(grid[i, 0])
+        _show(axis, target.images[row], f"unseen: {names[truth]}", "black")
+        for k in range(_NEIGHBOURS):
+            for offset, found in ((1, before), (1 + _NEIGHBOURS, after)):
+                index = int(found[i, k])
+                label = int(source.labels[index])
+                axis = figure.add_subplot(grid[i, offset + k])
+                _show(axis, source.images[index], names[label], _RIGHT if label == truth else _WRONG)
+                if i == 0 and k == 1:
+                    axis.set_title(
+                        f"nearest source images {'before' if offset == 1 else 'after'}\n{names[label]}", fontsize=8
+                    )
+        axis = figure.add_subplot(grid[i, columns:])
+        _draw_curve(axis, model.manifold, z[i, None], search, model.seed, last=i == len(rows) - 1)
+    with write_atomically(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=130)
+    plt.close(figure)
+
+
+def _nearest(z: torch.Tensor, bank: torch.Tensor) -> torch.Tensor:
+    """`(n, 3)` indices of the most similar rows of the bank."""
+    unit, others = torch.nn.functional.normalize(z, dim=1), torch.nn.functional.normalize(bank, dim=1)
+    return (unit @ others.T).topk(_NEIGHBOURS, dim=1).indices.cpu()
+
+
+def _show(axis: Axes, image: np.ndarray, title: str, colour: str) -> None:
+    axis.imshow(image, interpolation="nearest")
+    axis.set_title(title, fontsize=8, color=colour)
+    axis.set_xticks([])
+    axis.set_yticks([])
+    for spine in axis.spines.values():
+        spine.set_color(colour)
+        spine.set_linewidth(2)
+
+
+def _draw_curve(
+    axis: Axes, manifold: Manifold, z: torch.Tensor, search: SearchConfig, seed: int, *, last: bool
+) -> None:
+    with torch.no_grad():
+        losses, _ = loss_curve(manifold.decode, z, starting_latents(search, manifold, z, seed)[:, 0], search)
+    elbow = int(elbow_index(losses, search.window))
+    axis.plot(losses.cpu(), color=_CURVE, linewidth=1.2)
+    axis.axvline(elbow, color=_WRONG, linestyle="--", linewidth=1)
+    axis.annotate(f"n* = {elbow}", (elbow, float(losses.max())), fontsize=7, xytext=(3, -6), textcoords="offset points")
+    axis.set_ylabel("$L_S$", fontsize=7)
+    axis.tick_params(labelsize=6)
+    if last:
+        axis.set_xlabel("step", fontsize=7)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -16,16 +16,15 @@ from homefold.config import HomefoldConfig, config_to_dict
 from homefold.data.dataset import DomainDataset
 from homefold.errors import HomefoldError
 from homefold.evaluation.artifacts import artifact_arrays, artifact_path, write_artifact
-from homefold.evaluation.ledger import Ledger
 from homefold.evaluation.planning import BenchData, Planner, Run, Unit, records_path
 from homefold.evaluation.protocols import source_dataset
-from homefold.evaluation.records import RunRecord, require_recordable
+from homefold.evaluation.records import Ledger, RunRecord, require_recordable
 from homefold.evaluation.selection import Candidate, Choice, choose
 from homefold.methods import Answers, ImageSet, TrainedMethod, TrainingTask
 from homefold.runtime.device import resolve_device
 from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.runtime.provenance import code_commit, hardware, versions
-from homefold.runtime.text import as_text
+from homefold.stages.predictions import Predictions
 from homefold.store.files import plain_json
 from homefold.store.stage_store import StageStore
 
@@ -36,13 +35,7 @@ _WARM_UP_IMAGES = 64
 
 
 class Executor:
-    """Does the runs of a plan in this process.
-
-    Args:
-        planner: holds the data and the options.
-        reporter: is told what each stage does.
-        known: how many records there were when the benchmark began; those that are there now by default.
-    """
+    """Does the runs of a plan in this process; `known` is that of its `Ledger`."""
 
     def __init__(self, planner: Planner, reporter: ProgressReporter | None = None, known: int | None = None) -> None:
         self.planner, self.options = planner, planner.options
@@ -59,7 +52,7 @@ class Executor:
         What another process is doing comes last, and is waited for.
         """
         elsewhere: list[Run] = []
-        for wait, runs in ((False, unit.runs), (True, elsewhere)):
+        for wait, runs in ((False, unit), (True, elsewhere)):
             for _, sharing in groupby(runs, key=lambda run: (run.method_name, run.variation.name)):
                 trained: dict[str, TrainedMethod] = {}
                 for run in sharing:
@@ -77,11 +70,9 @@ class Executor:
     def _do(self, run: Run, trained: dict[str, TrainedMethod]) -> RunRecord:
         """Try the run; whatever goes wrong becomes a record of its failure.
 
-        Args:
-            run: what to do.
-            trained: what the same method was trained to before, by chosen settings, for other targets.
+        `trained` holds what the same method was trained to before, by chosen settings, for other targets.
         """
-        self.reporter.message(f"{run.title}")
+        self.reporter.message(run.title)
         try:
             record = self._finished(run, trained)
             require_recordable(record)
@@ -99,42 +90,39 @@ class Executor:
         candidate = choice.candidate if choice else run.candidates[0]
         if candidate.settings not in trained:
             trained[candidate.settings] = run.method.train(self._task(run, data, candidate.config))
-            self._warm_up(trained[candidate.settings], data, run.target.indices)
+            if self.warm_up_images:  # before any time is taken; what that taught is forgotten before the target
+                self._ask(trained[candidate.settings], data, run.target.indices[: self.warm_up_images])
         method = trained[candidate.settings]
         target = data.dataset.subset(run.target.indices)
         answers = self._ask(method, data, run.target.indices)
-        correct = answers.predictions.indices == target.labels
         self._keep(run, data, method, answers, target)
-        projected = answers.projected is not None
+        projected, before = answers.projected is not None, answers.before
         facts: dict[str, Any] = {
             **run.target.facts,
             **run.variation.facts,
             **method.facts(),
             "held_out": _held_out_rule(data, run),
             "mean_iterations": float(answers.predictions.iterations.mean()) if projected else None,
-            "accuracy_before_projection": _accuracy(answers.before, target) if answers.before is not None else None,
+            "accuracy_before_projection": None if before is None else _accuracy(before, target.labels),
             "stages": {stage.id.name: {"seconds": stage.seconds} for stage in method.stages},
         }
         if choice is not None:
             facts["selection"] = choice.as_dict()
         return replace(
             _blank_record(self.planner, run, candidate.config, self.device),
-            accuracy=float(correct.mean()),
-            images=len(correct),
+            accuracy=_accuracy(answers.predictions, target.labels),
             facts=plain_json({**_common_facts(self.planner, run), **facts}),
             seconds={
                 "training": method.training_seconds,
-                "inference_per_image": answers.seconds / max(1, len(correct)),
+                "inference_per_image": answers.seconds / max(1, len(target)),
             },
         )
 
-    def _task(self, run: Run, data: BenchData, config: HomefoldConfig) -> TrainingTask:
-        return self._task_on(data, run.split.source, config, run.split.adapt)
-
-    def _task_on(
-        self, data: BenchData, source: np.ndarray, config: HomefoldConfig, adapt: np.ndarray | None = None
+    def _task(
+        self, run: Run, data: BenchData, config: HomefoldConfig, others: np.ndarray | None = None
     ) -> TrainingTask:
-        """A training on the images at `source`, which are copied out: nothing else can be reached from it."""
+        """A training on the run's source, or on its images at `others`; nothing else can be reached from it."""
+        source, adapt = (run.split.source, run.split.adapt) if others is None else (others, None)
         few = adapt is not None and len(adapt) > 0
         return TrainingTask(
             key=data.task_key(source, config, adapt),
@@ -145,11 +133,6 @@ class Executor:
             adapt=source_dataset(data.dataset, adapt) if few else None,  # type: ignore[arg-type]
         )
 
-    def _warm_up(self, method: TrainedMethod, data: BenchData, indices: np.ndarray) -> None:
-        """Answer for a few images before any time is taken; what that taught is forgotten before the target."""
-        if self.warm_up_images:
-            self._ask(method, data, indices[: self.warm_up_images])
-
     def _ask(self, method: TrainedMethod, data: BenchData, indices: np.ndarray) -> Answers:
         method.reset()
         return method.answer(ImageSet(data.dataset.images[indices], data.keys.of_images(indices)))
@@ -157,25 +140,16 @@ class Executor:
     def _choose(self, run: Run, data: BenchData) -> Choice | None:
         if len(run.candidates) == 1:
             return None
-        if self.options.selection == "oracle":
+        judges: Mapping[str, tuple[np.ndarray | None, np.ndarray]] = {run.target.name: (None, run.target.indices)}
+        if self.options.selection != "oracle":
+            judges = self.planner.all_but_one(run)
 
-            def on_target(candidate: Candidate, _: str) -> float:
-                method = run.method.train(self._task(run, data, candidate.config))
-                return self._accuracy_of(method, data, run.target.indices)
+        def score(candidate: Candidate, name: str) -> float:
+            source, own = judges[name]
+            method = run.method.train(self._task(run, data, candidate.config, source))
+            return _accuracy(self._ask(method, data, own).predictions, data.dataset.labels[own])
 
-            return choose(run.candidates, [run.target.name], on_target)
-        parts = self.planner.all_but_one(run)
-
-        def on_left_out_source(candidate: Candidate, name: str) -> float:
-            others, own = parts[name]
-            method = run.method.train(self._task_on(data, others, candidate.config))
-            return self._accuracy_of(method, data, own)
-
-        return choose(run.candidates, list(parts), on_left_out_source)
-
-    def _accuracy_of(self, method: TrainedMethod, data: BenchData, indices: np.ndarray) -> float:
-        answers = self._ask(method, data, indices)
-        return float((answers.predictions.indices == data.dataset.labels[indices]).mean())
+        return choose(run.candidates, list(judges), score)
 
     def _keep(self, run: Run, data: BenchData, method: TrainedMethod, answers: Answers, target: DomainDataset) -> None:
         few_targets = len(run.split.targets) <= _MOST_TARGETS_WITH_FEATURES
@@ -185,13 +159,12 @@ class Executor:
             method.source_features() if few_targets else None,
             target,
             seed=run.seed,
-            with_features=few_targets,
         )
         write_artifact(artifact_path(self.options.out, run.id), arrays)
 
 
-def _accuracy(predictions: Any, target: DomainDataset) -> float:
-    return float((predictions.indices == target.labels).mean())
+def _accuracy(predictions: Predictions, labels: np.ndarray) -> float:
+    return float((predictions.indices == labels).mean())
 
 
 def _held_out_rule(data: BenchData, run: Run) -> str:
@@ -216,26 +189,14 @@ def _common_facts(planner: Planner, run: Run) -> dict[str, Any]:
 
 
 def _blank_record(planner: Planner, run: Run, config: HomefoldConfig, device: torch.device) -> RunRecord:
-    options = planner.options
     return RunRecord(
-        dataset=as_text(planner.data(run.config).dataset.name),
-        target=run.target.name,
-        method=run.method_name,
+        **planner.described(run) | {"facts": {}},
         accuracy=None,
         images=len(run.target.indices),
-        seed=run.seed,
-        protocol=planner.suite.protocol.name,
-        selection=options.selection,
         config=plain_json(config_to_dict(config)),
         hardware=hardware(device),
         versions=versions(),
-        run=run.id,
-        suite=planner.suite.name,
-        preset=options.preset,
-        backbone=run.backbone,
         commit=code_commit(),
-        command=options.command,
-        changes=options.changes,
     )
 
 

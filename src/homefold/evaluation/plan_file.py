@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from homefold.errors import DataError, ModelFileError
 from homefold.evaluation.record_lines import misfit
-from homefold.runtime.text import as_text
 from homefold.store.files import plain_json, read_json, write_json
 from homefold.store.locking import locked_beside
 
 if TYPE_CHECKING:
-    from homefold.evaluation.planning import Plan, Planner, Run
+    from homefold.evaluation.planning import Plan, Planner
 
-__all__ = ["plan_path", "planned_run", "read_plan", "write_plan"]
+__all__ = ["plan_path", "read_plan", "write_plan"]
 
 _FORMAT = 1
 
@@ -22,34 +21,6 @@ _FORMAT = 1
 def plan_path(out: Path | str) -> Path:
     """Where the plan of a folder of runs lies."""
     return Path(out) / "plan.json"
-
-
-def planned_run(planner: Planner, run: Run) -> dict[str, Any]:
-    """What is known of a run before it is done, under the names that its record will have."""
-    options = planner.options
-    values: dict[str, Any] = {
-        "run": run.id,
-        "suite": planner.suite.name,
-        "dataset": as_text(planner.data(run.config).dataset.name),
-        "target": run.target.name,
-        "method": run.method_name,
-        "seed": run.seed,
-        "backbone": run.backbone,
-        "protocol": planner.suite.protocol.name,
-        "selection": options.selection,
-        "preset": options.preset,
-        "changes": options.changes,
-        "command": options.command,
-        "facts": {
-            "split": run.split.name,
-            **run.split.facts,
-            **run.target.facts,
-            **run.variation.facts,
-            **run.facts_of_own_code,
-        },
-    }
-    plain: dict[str, Any] = plain_json(values)
-    return plain
 
 
 def read_plan(out: Path | str) -> list[dict[str, Any]]:
@@ -76,7 +47,7 @@ def write_plan(planner: Planner, plan: Plan) -> None:
     path = plan_path(planner.options.out)
     with locked_beside(path):
         before = {run["run"]: run for run in read_plan(planner.options.out)}
-        asked = {run.id: planned_run(planner, run) for run in plan.runs}
+        asked = {run.id: plain_json(planner.described(run)) for run in plan.runs}
         # What was asked for last stands last where code may change: a report tells from it which code counts.
         again = {name: run for name, run in before.items() if name in asked and "code" in (run.get("facts") or {})}
         kept = {name: run for name, run in before.items() if name not in again}

@@ -20,15 +20,16 @@ from homefold.evaluation.presets import bench_config
 from homefold.evaluation.protocols import EvaluationProtocol, LeaveOneDomainOut, Split, Target, few_of_each_class
 from homefold.evaluation.records import RunRecord, read_records
 from homefold.evaluation.selection import Candidate, candidates_for, select_epoch
-from homefold.evaluation.suites import Suite, Variation, find_suite
+from homefold.evaluation.suites import SUITES, Suite, Variation
 from homefold.features import build_backbone
 from homefold.methods import Method, TaskKey, code_key, find_method
 from homefold.methods.registry import METHODS, own_titles
 from homefold.runtime.code import joined_keys
 from homefold.runtime.plugins import load_plugin
 from homefold.runtime.progress import ProgressReporter
+from homefold.runtime.text import as_text
 from homefold.stages.own_code import config_code
-from homefold.store.identity import digest
+from homefold.store.files import digest
 from homefold.store.stage_store import StageId, StageStore
 
 __all__ = ["BenchData", "Plan", "Planner", "Run", "Unit", "finished_runs", "make_plan", "records_path"]
@@ -39,8 +40,7 @@ _VLCS_FRACTION = 0.7
 class BenchData:
     """The dataset of a benchmark at one image size, and keys for its parts.
 
-    Args:
-        dataset: all domains; only the parts that a split names as its source are ever handed to a training.
+    It has all domains; only the parts that a split names as its source are ever handed to a training.
     """
 
     def __init__(self, dataset: DomainDataset) -> None:
@@ -60,12 +60,7 @@ class Run:
         id: stands for everything that decides its result.
         method_name: as it was asked for.
         method: with the variation's hyper-parameters.
-        variation: what the suite varies.
         candidates: the settings that the selection rule chooses among.
-        backbone: the network.
-        seed: of the training.
-        split: what it trains on.
-        target: what it is tested on.
         config: its settings, before selection.
     """
 
@@ -81,16 +76,12 @@ class Run:
     config: HomefoldConfig
 
     @property
-    def code(self) -> str:
-        """Stands for all code of plugins that it runs; empty where it is this package's own."""
-        return _code(self.method, self.candidates)
-
-    @property
     def facts_of_own_code(self) -> dict[str, Any]:
         """What stands for code that is not of this package, and the titles of methods that are not; else nothing."""
         titles = own_titles(self.method_name).items()
+        code = _code(self.method, self.candidates)
         foreign = {name: title for name, title in titles if not METHODS[name].place.startswith("homefold.")}
-        return {name: value for name, value in (("code", self.code), ("titles", foreign)) if value}
+        return {name: value for name, value in (("code", code), ("titles", foreign)) if value}
 
     @property
     def title(self) -> str:
@@ -101,14 +92,12 @@ class Run:
 
 
 def _code(method: Method, candidates: Sequence[Candidate]) -> str:
+    """Stands for all code of plugins that a run needs; empty where it is this package's own."""
     return joined_keys([code_key(method), *(config_code(candidate.config) for candidate in candidates)])
 
 
-@dataclass(frozen=True, eq=False)
-class Unit:
-    """Runs that share a source, a backbone and a seed, so that they share trainings: one process does them all."""
-
-    runs: tuple[Run, ...]
+Unit = tuple[Run, ...]
+"""Runs that share a source, a backbone and a seed, so that they share trainings: one process does them all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,9 +105,6 @@ class Plan:
     """All runs, and what of them is done.
 
     Args:
-        suite: what is run.
-        dataset: its name.
-        units: all runs.
         done: ids of the runs that have a record of success.
         failed: ids of the runs whose last record says that they failed; they are tried again.
         stages: every stage that all runs need, the candidates' of the selection rule included.
@@ -138,7 +124,7 @@ class Plan:
     @property
     def runs(self) -> tuple[Run, ...]:
         """All runs in the order in which they will be done."""
-        return tuple(run for unit in self.units for run in unit.runs)
+        return tuple(run for unit in self.units for run in unit)
 
     @property
     def remaining(self) -> tuple[Run, ...]:
@@ -147,8 +133,8 @@ class Plan:
 
     def remaining_units(self) -> tuple[Unit, ...]:
         """The units of what remains."""
-        left = (tuple(run for run in unit.runs if run.id not in self.done) for unit in self.units)
-        return tuple(Unit(runs) for runs in left if runs)
+        left = (tuple(run for run in unit if run.id not in self.done) for unit in self.units)
+        return tuple(filter(None, left))
 
     def summary(self) -> dict[str, Any]:
         """Plain values: how many runs and trainings there are, and how many of each are done."""
@@ -182,18 +168,13 @@ def finished_runs(out: Path | str) -> dict[str, RunRecord]:
 
 
 def _load(options: BenchOptions, config: HomefoldConfig, reporter: ProgressReporter | None = None) -> DomainDataset:
-    """The dataset that is asked for, at the size that the configuration asks for."""
-    name, root = _name_and_root(options.data or find_suite(options.suite).dataset)
-    side = config.preprocessing.image_size
-    return load_dataset(name, root=root, size=(side, side), resize=config.preprocessing.resize, reporter=reporter)
-
-
-def _name_and_root(data: str) -> tuple[str, str | None]:
-    """`name:path` as both; a plain name or folder as it is."""
-    name, colon, path = data.partition(":")
-    if colon and path and name in {entry.name for entry in list_datasets()}:
-        return name, path
-    return data, None
+    """The dataset that is asked for, by name, as `name:path` or as a folder, at the size of the configuration."""
+    data = options.data or SUITES[options.suite].dataset
+    name, _, path = data.partition(":")
+    is_named = path and name in {entry.name for entry in list_datasets()}
+    side, resize = config.preprocessing.image_size, config.preprocessing.resize
+    name, root = (name, path) if is_named else (data, None)
+    return load_dataset(name, root=root, size=(side, side), resize=resize, reporter=reporter)
 
 
 def _first_of_each_class(dataset: DomainDataset, count: int) -> DomainDataset:
@@ -208,18 +189,12 @@ def _first_of_each_class(dataset: DomainDataset, count: int) -> DomainDataset:
 
 
 class Planner:
-    """Turns options into runs.
-
-    Args:
-        options: what is asked for.
-        dataset: in place of `options.data`, when it is in memory already.
-        reporter: is told of the loading.
-    """
+    """Turns options into runs; a `dataset` that is in memory already takes the place of `options.data`."""
 
     def __init__(
         self, options: BenchOptions, dataset: DomainDataset | None = None, reporter: ProgressReporter | None = None
     ) -> None:
-        self.options, self.suite, self._given, self._reporter = options, find_suite(options.suite), dataset, reporter
+        self.options, self.suite, self._given, self._reporter = options, SUITES[options.suite], dataset, reporter
         self._data: dict[int, BenchData] = {}
         for plugin in options.plugins:
             load_plugin(plugin)
@@ -270,7 +245,7 @@ class Planner:
     def units(self) -> tuple[Unit, ...]:
         """All runs, grouped by what they share."""
         units = [
-            Unit(runs)
+            runs
             for seed in range(self.options.first_seed, self.options.first_seed + self.options.seeds)
             for backbone, config in self._configs.items()
             for split in self._splits(self.data(config).dataset, seed)
@@ -345,6 +320,30 @@ class Planner:
             digest(identity), name, method, variation, candidates, backbone, config.seed, split, target, configured
         )
 
+    def described(self, run: Run) -> dict[str, Any]:
+        """What is known of a run before it is done, under the names that its record will have."""
+        return {
+            "run": run.id,
+            "suite": self.suite.name,
+            "dataset": as_text(self.data(run.config).dataset.name),
+            "target": run.target.name,
+            "method": run.method_name,
+            "seed": run.seed,
+            "backbone": run.backbone,
+            "protocol": self.suite.protocol.name,
+            "selection": self.options.selection,
+            "preset": self.options.preset,
+            "changes": self.options.changes,
+            "command": self.options.command,
+            "facts": {
+                "split": run.split.name,
+                **run.split.facts,
+                **run.target.facts,
+                **run.variation.facts,
+                **run.facts_of_own_code,
+            },
+        }
+
     def stages_of(self, run: Run) -> list[StageId]:
         """Every stage that a run may need: of its candidates on the whole source, and on all sources but one."""
         data = self.data(run.config)
@@ -390,9 +389,9 @@ def make_plan(planner: Planner) -> Plan:
     records = finished_runs(planner.options.out)
     store = StageStore(planner.options.out / "stages")
     stages: dict[str, StageId] = {}
-    for run in (run for unit in units for run in unit.runs):
+    for run in (run for unit in units for run in unit):
         stages |= {stage.digest: stage for stage in planner.stages_of(run)}
-    some_run = units[0].runs[0]
+    some_run = units[0][0]
     return Plan(
         suite=planner.suite,
         dataset=planner.data(some_run.config).dataset.name,

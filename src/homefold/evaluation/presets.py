@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal, get_args
 
 from homefold.config import HomefoldConfig, look_preset, preset_config, replace_settings, search_preset
 from homefold.config.backbones import BACKBONES
 from homefold.errors import ConfigError
 
-__all__ = ["BenchPreset", "bench_config", "list_bench_presets"]
-
-BenchPreset = Literal["paper", "default", "thorough", "quick"]
+__all__ = ["bench_config"]
 
 _QUICK_SEARCH_STEPS = 150
-
-
-def list_bench_presets() -> tuple[str, ...]:
-    """The names that `bench_config` knows."""
-    return get_args(BenchPreset)
 
 
 def bench_config(preset: str, backbone: str, *, weights: str = "", elbow_search: bool = False) -> HomefoldConfig:
@@ -27,13 +20,12 @@ def bench_config(preset: str, backbone: str, *, weights: str = "", elbow_search:
     Args:
         preset: `paper` (the text to the letter), `default` (what serves users best), `thorough` (the same, and several
             looks at each image to be answered) or `quick` (minutes).
-        backbone: any that `build_backbone` knows.
         weights: where a pretrained backbone starts; empty for the preset's own.
         elbow_search: search as the paper's tables of β and ε do, from one random start to the elbow, and let styles be.
     """
-    if preset not in list_bench_presets():
-        raise ConfigError(f"there is no preset {preset!r}; choose one of {', '.join(list_bench_presets())}.")
-    config = {"paper": _paper, "default": _default, "thorough": _thorough, "quick": _quick}[preset](backbone)
+    if preset not in _PRESETS:
+        raise ConfigError(f"there is no preset {preset!r}; choose one of {', '.join(_PRESETS)}.")
+    config = _PRESETS[preset](backbone)
     if weights:
         config = replace_settings(config, {"features.weights": weights})
     if elbow_search and preset != "paper":
@@ -54,13 +46,12 @@ def _is_small(backbone: str) -> bool:
     return backbone in BACKBONES and not BACKBONES[backbone].pretrained
 
 
-def _default(backbone: str) -> HomefoldConfig:
-    return preset_config("small" if _is_small(backbone) else "default", {"features.backbone": backbone})
+def _default(backbone: str, small: str = "small", large: str = "default") -> HomefoldConfig:
+    return preset_config(small if _is_small(backbone) else large, {"features.backbone": backbone})
 
 
 def _thorough(backbone: str) -> HomefoldConfig:
-    name = "small-thorough" if _is_small(backbone) else "thorough"
-    return preset_config(name, {"features.backbone": backbone})
+    return _default(backbone, "small-thorough", "thorough")
 
 
 def _quick(backbone: str) -> HomefoldConfig:
@@ -68,3 +59,11 @@ def _quick(backbone: str) -> HomefoldConfig:
     if _is_small(backbone):
         return replace_settings(config, {"features.epochs": 8, "features.feature_dim": 64, "manifold.epochs": 60})
     return replace_settings(config, {"features.epochs": 3, "manifold.epochs": 40})
+
+
+_PRESETS: dict[str, Callable[[str], HomefoldConfig]] = {
+    "paper": _paper,
+    "default": _default,
+    "thorough": _thorough,
+    "quick": _quick,
+}

@@ -36,13 +36,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """What a trained method is asked about.
-
-    Args:
-        name: stands in the record.
-        indices: of its images.
-        facts: stand in the record (corruption type, severity).
-    """
+    """The images that a trained method is asked about; its facts stand in the record (corruption type, severity)."""
 
     name: str
     indices: np.ndarray
@@ -54,9 +48,7 @@ class Split:
     """One training and the targets it is tested on.
 
     Args:
-        name: tells the splits of a protocol apart.
         source: indices of the images that training is given.
-        targets: what it is tested on.
         adapt: indices of labelled target images to fine-tune on; empty but for few-shot adaptation.
         facts: stand in the records (fraction, shots, source domains).
     """
@@ -95,28 +87,32 @@ def source_dataset(dataset: DomainDataset, indices: np.ndarray) -> DomainDataset
 
 def stratified_subset(dataset: DomainDataset, indices: np.ndarray, fraction: float, seed: int) -> np.ndarray:
     """`fraction` of `indices`, sorted: the same share, rounded and at least one, of each domain × class × split."""
-    chosen: list[np.ndarray] = []
-    splits = np.asarray(dataset.splits or ("",) * len(dataset))
+    splits = dataset.splits or ("",) * len(dataset)
     cells: dict[tuple[int, int, str], list[int]] = {}
     for index in indices.tolist():
-        cell = (int(dataset.domains[index]), int(dataset.labels[index]), str(splits[index]))
+        cell = (int(dataset.domains[index]), int(dataset.labels[index]), splits[index])
         cells.setdefault(cell, []).append(index)
-    for cell, members in sorted(cells.items()):
-        random = np.random.default_rng(derive_seed(seed, "share", *cell))
-        count = max(1, int(len(members) * fraction + 0.5))
-        chosen.append(random.permutation(np.asarray(members))[:count])
-    return np.sort(np.concatenate(chosen)) if chosen else np.empty(0, dtype=np.int64)
+    counts = {cell: max(1, int(len(members) * fraction + 0.5)) for cell, members in cells.items()}
+    return _drawn([(np.asarray(cells[cell]), counts[cell], ("share", *cell)) for cell in sorted(cells)], seed)
 
 
 def few_of_each_class(dataset: DomainDataset, indices: np.ndarray, count: int, seed: int) -> np.ndarray:
     """`count` of `indices` of each domain and class, sorted, or all where there are no more; fewer lie within more."""
-    chosen: list[np.ndarray] = []
-    for domain in np.unique(dataset.domains[indices]):
-        for label in np.unique(dataset.labels[indices]):
-            members = indices[(dataset.domains[indices] == domain) & (dataset.labels[indices] == label)]
-            random = np.random.default_rng(derive_seed(seed, "few", int(domain), int(label)))
-            chosen.append(random.permutation(members)[:count])
-    return np.sort(np.concatenate(chosen)) if chosen else indices
+    domains, labels = dataset.domains[indices], dataset.labels[indices]
+    cells = [
+        (indices[(domains == domain) & (labels == label)], count, ("few", domain, label))
+        for domain in np.unique(domains).tolist()
+        for label in np.unique(labels).tolist()
+    ]
+    return _drawn(cells, seed)
+
+
+def _drawn(cells: Sequence[tuple[np.ndarray, int, tuple[str | int, ...]]], seed: int) -> np.ndarray:
+    """So many members of each cell, all sorted; what is drawn from a cell depends on its name and the seed alone."""
+    chosen = [
+        np.random.default_rng(derive_seed(seed, *name)).permutation(members)[:count] for members, count, name in cells
+    ]
+    return np.sort(np.concatenate([np.empty(0, dtype=np.int64), *chosen]))
 
 
 def _of_domains(dataset: DomainDataset, names: Sequence[str]) -> np.ndarray:
@@ -185,16 +181,17 @@ class LeaveTwoDomainsOut:
     def splits(self, dataset: DomainDataset, seed: int) -> list[Split]:
         """One split a pair of domains."""
         _require_domains(dataset, 3, self.name)
-        return [self._split(dataset, pair) for pair in combinations(dataset.domain_names, 2)]
-
-    def _split(self, dataset: DomainDataset, pair: tuple[str, str]) -> Split:
-        sources = [name for name in dataset.domain_names if name not in pair]
-        return Split(
-            f"without {' and '.join(pair)}",
-            _trainable(dataset, sources),
-            tuple(_target(dataset, name) for name in pair),
-            facts={"sources": sources, "source": "+".join(sources)},
-        )
+        names = dataset.domain_names
+        return [
+            Split(
+                f"without {' and '.join(pair)}",
+                _trainable(dataset, sources),
+                tuple(_target(dataset, name) for name in pair),
+                facts={"sources": sources, "source": "+".join(sources)},
+            )
+            for pair in combinations(names, 2)
+            for sources in [[name for name in names if name not in pair]]
+        ]
 
 
 @dataclass(frozen=True)
@@ -220,11 +217,7 @@ class SingleSource:
 
 @dataclass(frozen=True)
 class Scarce:
-    """Leave one domain out, and train on a part of each source only.
-
-    Args:
-        fractions: of each source domain and class.
-    """
+    """Leave one domain out, and train on some fractions of each source domain and class."""
 
     fractions: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8)
     name: str = "scarce"
@@ -286,17 +279,16 @@ class FewShot:
         )
 
     def _draw(self, dataset: DomainDataset, candidates: np.ndarray, target: str, shots: int, seed: int) -> np.ndarray:
-        chosen = []
-        for label in np.unique(dataset.labels[candidates]):
+        cells = []
+        for label in np.unique(dataset.labels[candidates]).tolist():
             members = candidates[dataset.labels[candidates] == label]
             if len(members) <= max(self.shots):
                 raise DataError(
                     f"{target} has {len(members)} images of class {dataset.class_names[label]} to draw from; "
                     f"{max(self.shots)} shots need more than that, so that some are left to test on."
                 )
-            random = np.random.default_rng(derive_seed(seed, "shots", target, int(label)))
-            chosen.append(random.permutation(members)[:shots])
-        return np.sort(np.concatenate(chosen)).astype(np.int64)
+            cells.append((members, shots, ("shots", target, label)))
+        return _drawn(cells, seed)
 
 
 _SEVERITY = re.compile(r"^(?P<corruption>.+?)[\s_/:-]*(?:severity)?[\s_/:-]*(?P<severity>[1-5])$")
@@ -306,8 +298,7 @@ _SEVERITY = re.compile(r"^(?P<corruption>.+?)[\s_/:-]*(?:severity)?[\s_/:-]*(?P<
 class Corruption:
     """Train on clean images, test on each corruption at each severity.
 
-    Args:
-        clean: the domain to train on; where the dataset does not have it, the first one.
+    Where the dataset does not have the clean domain, its first one is trained on.
     """
 
     clean: str = "clean"

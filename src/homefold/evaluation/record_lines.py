@@ -21,9 +21,6 @@ ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.xz")
 _LARGEST = 1e15  # what is summed, shown and drawn stays far from the end of what floats can hold
 _LARGEST_SEED = 2**63
 
-_Check = Callable[[Any], str]
-"""What is expected instead of a value; empty where the value will do."""
-
 
 def is_number(value: Any) -> TypeGuard[int | float]:
     """Whether a value is a number that can be summed and drawn."""
@@ -32,41 +29,35 @@ def is_number(value: Any) -> TypeGuard[int | float]:
     return -_LARGEST <= value <= _LARGEST
 
 
-def _text(value: Any) -> str:
-    return "" if isinstance(value, str) else "text"
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
-def _number(value: Any) -> str:
-    return "" if is_number(value) else f"a number of at most {_LARGEST:g}"
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST_SEED
 
 
-def _whole(value: Any) -> str:
-    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST_SEED
-    return "" if whole else "a whole number"
-
-
-def _texts(value: Any) -> str:
-    return "" if isinstance(value, list) and all(isinstance(item, str) for item in value) else "a list of names"
-
-
-_LOOK = {"views": _whole, "textures": _whole, "tints": _whole}
-_FACTS = {
-    **dict.fromkeys(("fraction", "shots", "severity", "beta", "epsilon", "mean_iterations"), _number),
-    **dict.fromkeys(("source", "corruption", "split", "variation", "code"), _text),
-    "sources": _texts,
-    "stages": {"*": {"seconds": _number}},
-    "titles": {"*": _text},
+_TEXT, _WHOLE = (_is_text, "text"), (_is_whole, "a whole number")
+_NUMBER = (is_number, f"a number of at most {_LARGEST:g}")
+_TEXTS = (lambda value: isinstance(value, list) and all(map(_is_text, value)), "a list of names")
+_LOOK: dict[str, Any] = {"views": _WHOLE, "textures": _WHOLE, "tints": _WHOLE}
+_FACTS: dict[str, Any] = {
+    **dict.fromkeys(("fraction", "shots", "severity", "beta", "epsilon", "mean_iterations"), _NUMBER),
+    **dict.fromkeys(("source", "corruption", "split", "variation", "code"), _TEXT),
+    "sources": _TEXTS,
+    "stages": {"*": {"seconds": _NUMBER}},
+    "titles": {"*": _TEXT},
 }
 _NAMES = ("dataset", "target", "method", "protocol", "selection", "suite", "preset", "backbone", "changes", "run")
 _FIELDS: dict[str, Any] = {
-    **dict.fromkeys((*_NAMES, "hardware", "status", "error", "commit", "command"), _text),
-    **dict.fromkeys(("seed", "images"), _whole),
+    **dict.fromkeys((*_NAMES, "hardware", "status", "error", "commit", "command"), _TEXT),
+    **dict.fromkeys(("seed", "images"), _WHOLE),
     "config": {"look": _LOOK, "projection": _LOOK},  # of earlier versions
     "facts": _FACTS,
-    "seconds": {"*": _number},
+    "seconds": {"*": _NUMBER},
     "versions": {},
 }
-"""What the fields of a record must be where they are given; `*` stands for every name."""
+"""What the fields of a record must be where they are given, a check and its words; `*` stands for every name."""
 
 
 def misfit(row: Any) -> str:
@@ -89,8 +80,8 @@ def _misfit(value: Any, expected: Any, name: str) -> str:
     if value is None:
         return ""
     if not isinstance(expected, dict):
-        wanted = expected(value)
-        return f"{name} is {_shown(value)}; expected {wanted}" if wanted else ""
+        fits, wanted = expected
+        return "" if fits(value) else f"{name} is {_shown(value)}; expected {wanted}"
     if not isinstance(value, dict):
         return f"{name} is {_shown(value)}; expected an object"
     prefix = "" if name == "it" else f"{name}."

@@ -5,21 +5,20 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from homefold.errors import DataError
-from homefold.evaluation.record_lines import is_number, misfit, not_a_record, read_record_lines
+from homefold.errors import DataError, HomefoldError
+from homefold.evaluation.record_lines import ENDINGS, is_number, misfit, not_a_record, read_record_lines
 from homefold.store.files import naming
-from homefold.store.locking import locked
+from homefold.store.locking import claimed, locked
 
-__all__ = [
-    "RunRecord",
-    "append_record",
-    "read_records",
-    "require_recordable",
-]
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["Ledger", "RunRecord", "append_record", "load_records", "read_records", "require_recordable"]
 
 
 @dataclass(frozen=True)
@@ -27,24 +26,18 @@ class RunRecord:
     """One accuracy and all that is needed to trust and repeat it.
 
     Args:
-        dataset: name of the data.
         target: the domain that was not trained on.
         method: what was run.
         accuracy: share of target images answered rightly, 0 to 1; None when the run failed.
         images: how many target images there were.
-        seed: of the training.
-        protocol: name of the protocol.
         selection: on what the model was selected.
         config: the whole configuration.
-        hardware: what it ran on.
         versions: of the packages that decide the result.
         facts: anything else that was measured.
         run: identifies the run; its artifact carries this name. Empty outside a benchmark.
         status: `finished` or `failed`.
         error: why it failed, as a sentence.
-        suite: the suite it belongs to.
         preset: the settings it started from.
-        backbone: the network.
         seconds: `training` (all stages it stands on, whoever trained them) and `inference_per_image`.
         commit: of the code, where it ran in a git checkout.
         command: the command line that asked for it, as it was typed; empty when it came from Python.
@@ -135,3 +128,99 @@ def _record(row: dict[str, Any], path: Path | str, number: int) -> RunRecord:
         return RunRecord(**row)
     except TypeError as error:
         raise not_a_record(path, number, str(error)) from None
+
+
+class Ledger:
+    """The records of a folder, as several benchmarks may add to them: each run is done and recorded once.
+
+    Whoever does a run holds its claim until the record is written. A claim ends with its process: after a kill the
+    next one does the run.
+
+    Args:
+        path: of the records.
+        known: how many records there were when the benchmark began; those that are there now by default.
+    """
+
+    def __init__(self, path: Path, known: int | None = None) -> None:
+        self.path = path
+        self.known = len(self._records()) if known is None else known
+
+    def once(self, run: str, do: Callable[[], RunRecord], *, wait: bool = True) -> RunRecord | None:
+        """The record of a run: that of whoever did it since the benchmark began, or else what `do` returns, recorded.
+
+        Nobody else does the same run meanwhile. Where another process is at it and `wait` is off, the answer is None.
+        """
+        with claimed(self.path.with_name(f".{run}.lock"), wait=wait) as held:
+            if not held:
+                return None
+            found = self._settled(run)
+            if found is None:
+                found = do()
+                append_record(self.path, found)
+            return found
+
+    def _settled(self, run: str) -> RunRecord | None:
+        """A success whenever it came, or a failure since the benchmark began: earlier ones are tried again."""
+        numbered = [(number, record) for number, record in enumerate(self._records()) if record.run == run]
+        settled = [record for number, record in numbered if record.status == "finished" or number >= self.known]
+        return settled[-1] if settled else None
+
+    def _records(self) -> list[RunRecord]:
+        return read_records(self.path) if self.path.exists() else []
+
+
+def load_records(path: Path | str) -> pandas.DataFrame:
+    """One row a run: what identifies it, its accuracy, its times, and every setting under its dotted name.
+
+    Settings are columns like `features.epochs`; times are `seconds.training` and `seconds.inference_per_image`; what
+    else was measured is `facts.…`, the versions of packages `versions.…`. Lists are tuples, so that rows can be grouped
+    by them. Of a run recorded twice the later row counts; a success is never replaced by a failure.
+
+    Args:
+        path: a file of records (`.jsonl`, `.jsonl.gz`, `.jsonl.xz`), or a folder that `homefold bench` wrote.
+    """
+    try:
+        import pandas
+    except ImportError:
+        raise HomefoldError("load_records needs pandas; install it with: pip install 'homefold[pandas]'.") from None
+    records = _records_of(Path(path))
+    rows: dict[Any, dict[str, Any]] = {}
+    for number, row in read_record_lines(records):
+        key = row.get("run") or number
+        if key not in rows or row.get("accuracy") is not None or rows[key].get("accuracy") is None:
+            rows[key] = dict(_columns(row))
+    return pandas.DataFrame(list(rows.values()))
+
+
+def _records_of(path: Path) -> Path:
+    if not path.is_dir():
+        if not path.exists():
+            raise DataError(f"there is no file or folder {path}.")
+        return path
+    found = [path / f"records{ending}" for ending in ENDINGS if (path / f"records{ending}").exists()]
+    if not found:
+        raise DataError(f"{path} holds no records.jsonl; expected a folder that homefold bench wrote.")
+    return found[0]
+
+
+def _columns(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Names and values of the cells; settings stand without a prefix, since their names say whose they are."""
+    for name, value in row.items():
+        if name == "config":
+            yield from _settings(value or {})
+        elif isinstance(value, dict):
+            yield from ((f"{name}.{inner}", _hashable(item)) for inner, item in value.items())
+        else:
+            yield name, _hashable(value)
+
+
+def _settings(values: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from _settings(value, f"{within}{name}.")
+        elif within or name != "seed":  # a column of every record
+            yield within + name, _hashable(value)
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value

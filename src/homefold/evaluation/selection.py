@@ -14,47 +14,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any
 
 from homefold.config import HomefoldConfig
 from homefold.config.grammar import with_settings
 from homefold.errors import ConfigError, HomefoldError
 
-__all__ = [
-    "Candidate",
-    "Choice",
-    "SelectionRule",
-    "candidates_for",
-    "choose",
-    "list_selection_rules",
-    "select_epoch",
-]
+__all__ = ["Candidate", "Choice", "candidates_for", "choose", "select_epoch"]
 
-SelectionRule = Literal["source-validation", "last", "leave-one-source-out", "oracle"]
-
+_RULES = ("source-validation", "last", "leave-one-source-out", "oracle")
 _RATE_FACTORS = (1.0, 1 / 3, 3.0)
-
-
-def list_selection_rules() -> tuple[str, ...]:
-    """Their names."""
-    return get_args(SelectionRule)
 
 
 def select_epoch(config: HomefoldConfig, rule: str) -> HomefoldConfig:
     """`config` with the choice of f's epoch that the rule asks for."""
-    if rule not in list_selection_rules():
-        raise ConfigError(f"there is no selection rule {rule!r}; choose one of {', '.join(list_selection_rules())}.")
+    if rule not in _RULES:
+        raise ConfigError(f"there is no selection rule {rule!r}; choose one of {', '.join(_RULES)}.")
     return replace(config, features=replace(config.features, select="last" if rule == "last" else "best"))
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Settings among which a rule chooses.
-
-    Args:
-        settings: as a person would write them, `name=value` separated by blanks; empty for the settings as they are.
-        config: the whole configuration.
-    """
+    """Settings among which a rule chooses, as a person writes them (empty: as they are), and all that they make."""
 
     settings: str
     config: HomefoldConfig
@@ -63,10 +44,7 @@ class Candidate:
 def candidates_for(config: HomefoldConfig, rule: str, texts: Sequence[str]) -> tuple[Candidate, ...]:
     """What the rule chooses among; a single one where it chooses only the epoch.
 
-    Args:
-        config: the settings as they are.
-        rule: its name.
-        texts: one candidate each; none gives three learning rates: as it is, a third of it, three times it.
+    Each of `texts` gives one; none gives three learning rates: as it is, a third of it, three times it.
     """
     if rule not in ("leave-one-source-out", "oracle"):
         if texts:
@@ -80,12 +58,7 @@ def candidates_for(config: HomefoldConfig, rule: str, texts: Sequence[str]) -> t
 
 @dataclass(frozen=True)
 class Choice:
-    """What a rule chose.
-
-    Args:
-        candidate: the winner.
-        scores: accuracies by candidate and by what they were measured on; None where the training failed.
-    """
+    """What a rule chose; accuracies by candidate and by what they were measured on, None where the training failed."""
 
     candidate: Candidate
     scores: dict[str, dict[str, float | None]]
@@ -96,12 +69,9 @@ class Choice:
 
 
 def choose(candidates: Sequence[Candidate], judges: Sequence[str], score: Callable[[Candidate, str], float]) -> Choice:
-    """The candidate with the highest mean score; the first of equals; one whose training fails cannot win.
+    """The candidate with the highest mean score on the domains that judge; the first of equals.
 
-    Args:
-        candidates: what to choose among.
-        judges: names of the domains that they are judged on.
-        score: accuracy of a candidate on one of them.
+    One whose training fails cannot win.
     """
     scores: dict[str, dict[str, float | None]] = {}
     best, best_mean, failure = None, -1.0, ""

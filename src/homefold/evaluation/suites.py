@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 from homefold.evaluation.protocols import (
@@ -18,9 +17,8 @@ from homefold.evaluation.protocols import (
 )
 from homefold.runtime.registry import Registry
 
-__all__ = ["SUITES", "Suite", "Variation", "find_suite"]
+__all__ = ["SUITES", "Suite", "Variation"]
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 _ALL = ("deep-all", "without-projection", "nearest", "vae", "gan")
 
 
@@ -29,16 +27,15 @@ class Variation:
     """One way in which a suite varies a method.
 
     Args:
-        name: tells it apart; empty for a suite that varies nothing.
         settings: of the configuration, by dotted name.
         method: of the method's own hyper-parameters.
         facts: stand in the record.
     """
 
     name: str = ""
-    settings: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
-    method: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
-    facts: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    method: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -46,13 +43,8 @@ class Suite:
     """A set of runs that together make a table or a figure: where not said otherwise all methods, on PACS.
 
     Args:
-        name: what people type.
-        description: what it shows, in a sentence.
         dataset: the dataset that it is meant for.
         backbones: the paper's.
-        protocol: who is trained on and who is tested.
-        methods: which are compared.
-        variations: what else varies.
         elbow_search: search as Algorithm 1 does, from one random start to the elbow, in every preset.
         paper_settings: what the paper changes for this dataset, by dotted name.
     """
@@ -65,7 +57,7 @@ class Suite:
     methods: tuple[str, ...] = _ALL
     variations: tuple[Variation, ...] = (Variation(),)
     elbow_search: bool = False
-    paper_settings: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    paper_settings: Mapping[str, Any] = field(default_factory=dict)
 
     def backbones_for(self, preset: str) -> tuple[str, ...]:
         """The paper's; a small one from scratch for a quick look; batch norm in the digits net unless to the letter."""
@@ -164,8 +156,3 @@ SUITES: Registry[Suite] = Registry("suite", order=lambda suite: 0)
 
 for _suite in _SUITES:
     SUITES.add(_suite.name, _suite)
-
-
-def find_suite(name: str) -> Suite:
-    """The suite called `name`; an unknown name gets a sentence with those that exist."""
-    return SUITES[name]

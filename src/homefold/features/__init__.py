@@ -3,10 +3,9 @@
 from homefold.config.backbones import backbone_named
 from homefold.config.features import FeatureConfig
 from homefold.features.backbones import build_backbone, list_backbones
-from homefold.features.building import build_feature_net
 from homefold.features.extraction import extract_features
 from homefold.features.loss import pairwise_metric_loss, pairwise_metric_loss_bound
-from homefold.features.network import FeatureNet
+from homefold.features.network import FeatureNet, build_feature_net
 from homefold.features.training import FeatureReport, TrainedFeatures, train_features
 
 __all__ = [

@@ -15,13 +15,9 @@ __all__ = ["FinishedRuns", "WeightAverage", "average_is_due", "interpolate_back"
 
 
 def average_is_due(step: int, steps: int, start: float, every: int) -> bool:
-    """Whether the weights after `step` (from 1) of `steps` are averaged; in a training too short for any, the last are.
+    """Whether the weights after `step` (from 1) of `steps` are averaged: all `every` steps (0: never) from `start` on.
 
-    Args:
-        step: how many steps are done.
-        steps: how many the whole training has.
-        start: fraction of the training from which on weights are averaged.
-        every: so many steps lie between two; 0 for never.
+    `start` is a fraction of the training. In a training too short for any, the last are averaged.
 
     >>> [step for step in range(1, 21) if average_is_due(step, 20, 0.5, 3)]
     [12, 15, 18]
@@ -37,11 +33,6 @@ def average_is_due(step: int, steps: int, start: float, every: int) -> bool:
 @torch.no_grad()
 def interpolate_back(net: nn.Module, start: nn.Module, share: float) -> None:
     """Move the weights and batch-norm statistics of `net` towards those of `start`: θ ← θ + share · (θ_start − θ).
-
-    Args:
-        net: changed in place.
-        start: of the same shape; what `net` was trained from.
-        share: 0 leaves `net` as it is, 1 makes it `start`.
 
     >>> net, start = nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)
     >>> _ = nn.init.constant_(net.weight, 1.0), nn.init.constant_(start.weight, 3.0)
@@ -61,11 +52,7 @@ def saved_history(entries: Any) -> list[dict[str, float]]:
 
 
 class WeightAverage:
-    """A running mean of every floating-point tensor of a module's state, batch-norm statistics included.
-
-    Args:
-        module: whose state is averaged; read at each `update`.
-    """
+    """A running mean of every floating-point tensor of a module's state, batch-norm statistics included."""
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
@@ -84,7 +71,7 @@ class WeightAverage:
 
     def state_dict(self) -> dict[str, object]:
         """What a checkpoint must keep."""
-        return {"count": self.count, "mean": dict(self.mean)}
+        return {"count": self.count, "mean": self.mean}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a checkpoint, on the module's device."""
@@ -98,12 +85,7 @@ class WeightAverage:
 
 
 class FinishedRuns:
-    """The mean of what several trainings from one start ended with, and how each went.
-
-    Args:
-        net: trained again and again.
-        objective: trained along with it.
-    """
+    """The mean of what several trainings from one start ended with, and how each went."""
 
     def __init__(self, net: nn.Module, objective: nn.Module) -> None:
         self._net, self._objective = WeightAverage(net), WeightAverage(objective)
@@ -130,14 +112,8 @@ class FinishedRuns:
 
     def state_dict(self) -> dict[str, object]:
         """What a checkpoint must keep."""
-        net, objective = self._net.state_dict(), self._objective.state_dict()
-        return {
-            "count": self.count,
-            "net": net,
-            "objective": objective,
-            "history": self.history,
-            "values": self.values,
-        }
+        averages = {"net": self._net.state_dict(), "objective": self._objective.state_dict()}
+        return {"count": self.count, "history": self.history, "values": self.values, **averages}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a checkpoint."""

@@ -17,6 +17,9 @@ _SHARE_LEFT_FREE = 0.3
 _LEAST_LEFT_FREE_BYTES = 4 << 30
 _BATCHES_AHEAD = 3
 
+_Fetched = tuple[torch.Tensor, torch.cuda.Event | None]
+"""A batch on the device, and when it is there; None where nothing has to be waited for."""
+
 
 def to_pixels(images: torch.Tensor) -> torch.Tensor:
     """Bytes `(b, h, w, 3)` as floats `(b, 3, h, w)` in [0, 1], channels last."""
@@ -42,14 +45,6 @@ class ImageStore:
         self._bytes = tensor.to(device) if self.resident else tensor
         self._fetch: _Fetch | None = None
 
-    def __len__(self) -> int:
-        return len(self._bytes)
-
-    @property
-    def place(self) -> torch.device:
-        """Where the bytes lie, and so where indices are best kept."""
-        return self._bytes.device
-
     def batch(self, indices: torch.Tensor) -> torch.Tensor:
         """`(b, 3, h, w)` floats in [0, 1], channels last, of the images at `indices`."""
         # Copies whole rows, where plain indexing on a CPU goes byte by byte.
@@ -59,11 +54,7 @@ class ImageStore:
         return to_pixels(chosen)
 
     def batches(self, order: torch.Tensor) -> Iterator[torch.Tensor]:
-        """The bytes `(b, h, w, 3)` of one batch after the other, on the device, without waiting for it.
-
-        Args:
-            order: `(batches, b)` indices.
-        """
+        """The bytes `(b, h, w, 3)` of one batch after the other, on the device. order: `(batches, b)` indices."""
         if self.resident:
             yield from (self._bytes[indices] for indices in order.to(self.device))
             return
@@ -75,19 +66,15 @@ class ImageStore:
             for indices in order:
                 ahead.append(reader.submit(fetch, indices))
                 if len(ahead) > _BATCHES_AHEAD:
-                    yield ahead.popleft().result().received()
+                    yield _received(*ahead.popleft().result())
             while ahead:
-                yield ahead.popleft().result().received()
+                yield _received(*ahead.popleft().result())
         finally:
             reader.shutdown(cancel_futures=True)
 
 
 class FeatureStore:
-    """What a frozen backbone makes of all images, handed out as an `ImageStore` hands out images.
-
-    Args:
-        features: `(n, d)`, on the device.
-    """
+    """What a frozen backbone makes of all images, `(n, d)` on the device, handed out as images are."""
 
     def __init__(self, features: torch.Tensor) -> None:
         self.features = features
@@ -109,34 +96,18 @@ def _fits(images: torch.Tensor, device: torch.device) -> bool:
     return images.nbytes <= free - max(_LEAST_LEFT_FREE_BYTES, int(_SHARE_LEFT_FREE * free))
 
 
-class _Fetched:
-    """A batch on its way to the device.
-
-    Args:
-        images: on the device.
-        arrived: when it is there; None where nothing has to be waited for.
-    """
-
-    def __init__(self, images: torch.Tensor, arrived: torch.cuda.Event | None = None) -> None:
-        self._images, self._arrived = images, arrived
-
-    def received(self) -> torch.Tensor:
-        """The batch; the device, not the caller, waits until it is there."""
-        if self._arrived is not None:
-            current = torch.cuda.current_stream(self._images.device)
-            current.wait_event(self._arrived)
-            # It was made on another stream, which must not reuse its memory before this one has read it.
-            self._images.record_stream(current)
-        return self._images
+def _received(images: torch.Tensor, arrived: torch.cuda.Event | None) -> torch.Tensor:
+    """A batch that was on its way; the device, not the caller, waits until it is there."""
+    if arrived is not None:
+        current = torch.cuda.current_stream(images.device)
+        current.wait_event(arrived)
+        # It was made on another stream, which must not reuse its memory before this one has read it.
+        images.record_stream(current)
+    return images
 
 
 class _Fetch:
-    """Gathers batches and starts their way to the device; called by one thread only.
-
-    Args:
-        images: `(n, h, w, 3)` bytes in main memory.
-        device: where to.
-    """
+    """Gathers batches of `(n, h, w, 3)` bytes and starts their way to the device; called by one thread only."""
 
     def __init__(self, images: torch.Tensor, device: torch.device) -> None:
         self._images, self._device = images, device
@@ -147,7 +118,7 @@ class _Fetch:
 
     def __call__(self, indices: torch.Tensor) -> _Fetched:
         if not self._on_cuda:
-            return _Fetched(self._images.index_select(0, indices).to(self._device))
+            return self._images.index_select(0, indices).to(self._device), None
         buffer = self._free_buffer(len(indices))
         torch.index_select(self._images, 0, indices, out=buffer)
         with torch.cuda.device(self._device), torch.cuda.stream(self._stream):
@@ -155,7 +126,7 @@ class _Fetch:
             arrived = torch.cuda.Event()
             arrived.record()
         self._pinned.append((buffer, arrived))
-        return _Fetched(batch, arrived)
+        return batch, arrived
 
     def _free_buffer(self, size: int) -> torch.Tensor:
         if len(self._pinned) >= 2:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from inspect import ismethod
 
 import torch
@@ -11,68 +10,54 @@ from torch import nn
 
 from homefold.errors import ConfigError, cut
 from homefold.features.backbones import output_for_one_image
-from homefold.features.chains import NamedPart, named_cuts
+from homefold.features.stage_maps import NamedPart, named_cuts
 
-__all__ = ["Block", "backbone_blocks", "block_outputs", "early_blocks", "inner_blocks", "last_modules"]
+__all__ = ["backbone_blocks", "block_outputs", "early_blocks", "inner_blocks", "last_modules"]
 
 _COARSEST = 16
 
 
-@dataclass(frozen=True, eq=False)
-class Block:
-    """A part of a backbone.
+def backbone_blocks(backbone: nn.Module) -> dict[str, tuple[nn.Module, ...]]:
+    """The parts of `backbone` that learn something, by name, in the order in which an image passes them.
 
-    Args:
-        name: as settings call it.
-        modules: its layers in the order they are applied; the last one's output is the block's.
-    """
-
-    name: str
-    modules: tuple[nn.Module, ...]
-
-
-def backbone_blocks(backbone: nn.Module) -> tuple[Block, ...]:
-    """The parts of `backbone` that learn something, in the order in which an image passes them.
+    Each is its layers in the order they are applied; the last one's output is the block's.
 
     A residual network has `stem` and `layer1` to `layer4`, the digits nets `block1` to `block4`, the wide residual
     network `stem` and `group1` to `group3`, AlexNet `features1` to `features3` (each up to a pooling) and
     `classifier`; any other network has its children that learn something, by their own names.
 
     >>> from homefold.features.backbones import build_backbone
-    >>> [block.name for block in backbone_blocks(build_backbone("digits"))]
+    >>> list(backbone_blocks(build_backbone("digits")))
     ['block1', 'block2', 'block3', 'block4']
     """
-    blocks: list[Block] = []
+    blocks: dict[str, tuple[nn.Module, ...]] = {}
     taken: set[nn.Parameter] = set()
     for name, modules in _named_parts(backbone):
         parameters = {parameter for module in modules for parameter in module.parameters()} - taken
         taken |= parameters
         if parameters:
-            blocks.append(Block(name, tuple(modules)))
-    return tuple(blocks) or (Block("backbone", (backbone,)),)
+            blocks[name] = tuple(modules)
+    return blocks or {"backbone": (backbone,)}
 
 
 def last_modules(backbone: nn.Module, names: Sequence[str], setting: str) -> list[nn.Module]:
-    """The last module of each block called so, whose output is the block's; an unknown name gets a sentence.
+    """The last module of each block called so, whose output is the block's.
 
-    Args:
-        backbone: any network.
-        names: of its blocks.
-        setting: what asks for them, to stand at the beginning of the sentence.
+    An unknown name gets a sentence, which begins with the `setting` that asks.
     """
-    blocks = {block.name: block for block in backbone_blocks(backbone)}
+    blocks = backbone_blocks(backbone)
     unknown = [name for name in names if name not in blocks]
     if unknown:
         raise ConfigError(
             f"{setting} names {cut(', '.join(unknown))}, which a {type(backbone).__name__} does not have; its blocks "
             f"are {', '.join(blocks)}."
         )
-    return [blocks[name].modules[-1] for name in names]
+    return [blocks[name][-1] for name in names]
 
 
-def inner_blocks(blocks: Sequence[Block]) -> tuple[str, ...]:
+def inner_blocks(blocks: Iterable[str]) -> tuple[str, ...]:
     """Names of the first two blocks after the stem, where a map still shows its image's style."""
-    return tuple(block.name for block in blocks if block.name != "stem")[:2]
+    return tuple(name for name in blocks if name != "stem")[:2]
 
 
 def early_blocks(backbone: nn.Module, size: tuple[int, int]) -> tuple[str, ...]:
@@ -80,10 +65,6 @@ def early_blocks(backbone: nn.Module, size: tuple[int, int]) -> tuple[str, ...]:
 
     A vision transformer's blocks give no such maps, and where a network comes in few large parts, the map after one of
     them says what is in an image rather than how it looks.
-
-    Args:
-        backbone: any network; left as it was.
-        size: height and width of its images.
 
     >>> from homefold.features.backbones import build_backbone
     >>> early_blocks(build_backbone("digits"), (32, 32))
@@ -99,21 +80,13 @@ def early_blocks(backbone: nn.Module, size: tuple[int, int]) -> tuple[str, ...]:
 
 
 def block_outputs(backbone: nn.Module, names: Sequence[str], size: tuple[int, int], setting: str) -> dict[str, object]:
-    """What some blocks give for one image, by their names; it is sent through the network to see.
+    """What some blocks give for one image, by their names: it is sent through the network, which is left as it was.
 
-    Args:
-        backbone: any network; left as it was.
-        names: of its blocks; one through which the image does not pass is left out.
-        size: height and width of the image.
-        setting: what asks, as for `last_modules`.
+    A block through which it does not pass is left out. `setting` is what asks, as for `last_modules`.
     """
     found: dict[str, object] = {}
-
-    def look(name: str, output: object) -> None:
-        found[name] = output
-
     handles = [
-        module.register_forward_hook(lambda _module, _inputs, output, name=name: look(name, output))
+        module.register_forward_hook(lambda _module, _inputs, output, name=name: found.update({name: output}))
         for name, module in zip(names, last_modules(backbone, names, setting), strict=True)
     ]
     try:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import torch
 
 from homefold.errors import FeatureCollapseError
 from homefold.features.loss import cosine_normalise
 
-__all__ = ["GENERAL_ADVICE", "FeatureSpread", "feature_spread", "metric_advice", "require_spread"]
+__all__ = ["FeatureSpread", "feature_spread", "metric_advice", "require_spread"]
 
 _SMALLEST_NORM = 1e-4
 _SMALLEST_DEVIATION = 1e-4
@@ -31,18 +31,13 @@ class FeatureSpread:
     same: float
     different: float
 
-    def as_dict(self) -> dict[str, float]:
-        """For records."""
-        return asdict(self)
-
 
 def feature_spread(z: torch.Tensor, labels: torch.Tensor) -> FeatureSpread:
     """Measure `z: (n, d)` with `labels: (n,)`."""
     z = z.float()
     similarity = cosine_normalise(z) @ cosine_normalise(z).T
     others = ~torch.eye(len(z), dtype=torch.bool, device=z.device)
-    same = (labels[:, None] == labels[None, :]) & others
-    different = (labels[:, None] != labels[None, :]) & others
+    equal = labels[:, None] == labels[None, :]
 
     def mean(mask: torch.Tensor) -> float:
         return float(similarity[mask].mean()) if bool(mask.any()) else 0.0
@@ -50,25 +45,13 @@ def feature_spread(z: torch.Tensor, labels: torch.Tensor) -> FeatureSpread:
     return FeatureSpread(
         dead=float((z.norm(dim=1) < _SMALLEST_NORM).float().mean()),
         deviation=float(similarity[others].std()) if len(z) > 2 else 1.0,
-        same=mean(same),
-        different=mean(different),
+        same=mean(equal & others),
+        different=mean(~equal & others),
     )
 
 
-GENERAL_ADVICE = (
-    "Lower features.learning_rate, or the weights and rates of the method's own (homefold methods NAME lists them)."
-)
-"""What to do in the training of any other method."""
-
-
 def metric_advice(*, has_head: bool, has_cross_entropy: bool, learning_rate: float) -> str:
-    """What to do where L_A is trained, but for what is done already.
-
-    Args:
-        has_head: whether there are layers between backbone and feature.
-        has_cross_entropy: whether cross entropy trains along.
-        learning_rate: as it was.
-    """
+    """What to do where L_A is trained, but for what is done already."""
     steps = [] if has_head else ["use a head (features.head linear or mlp)"]
     steps += [] if has_cross_entropy else ["set features.cross_entropy_weight=1"]
     steps += [f"lower features.learning_rate (it was {learning_rate})", "or start from pretrained weights"]
@@ -76,13 +59,7 @@ def metric_advice(*, has_head: bool, has_cross_entropy: bool, learning_rate: flo
 
 
 def require_spread(spread: FeatureSpread, epoch: int, advice: str) -> None:
-    """Stop with a sentence when the features of the held-out images have become one point.
-
-    Args:
-        spread: how they lie.
-        epoch: after which this is.
-        advice: what to do about it.
-    """
+    """Stop with a sentence when the features of the held-out images have become one point."""
     if spread.dead > 0.5:
         found = f"{spread.dead:.0%} of the held-out images have a feature of length zero"
     elif not spread.deviation > _SMALLEST_DEVIATION:

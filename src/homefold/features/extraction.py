@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -14,8 +14,6 @@ from homefold.features.views import apply_view, mean_of_views
 from homefold.runtime.tiles import apply_in_tiles, steady_tile
 
 __all__ = ["extract_features", "extract_views", "image_tile"]
-
-Forward = Callable[[torch.Tensor], torch.Tensor]
 
 _TILE_PIXELS = 32 * 32 * 32
 _SMALLEST_TILE, _LARGEST_TILE = 4, 32
@@ -36,11 +34,7 @@ def extract_views(net: nn.Module, images: np.ndarray, device: torch.device, view
 
 
 def extract_features(
-    net: nn.Module,
-    images: np.ndarray,
-    device: torch.device,
-    *,
-    view: View = WHOLE[0],
+    net: nn.Module, images: np.ndarray, device: torch.device, *, view: View = WHOLE[0]
 ) -> torch.Tensor:
     """Features `(n, d)` of `images: (n, h, w, 3)` uint8, on `device`, in tiles of a fixed size.
 
@@ -50,17 +44,18 @@ def extract_features(
         device: where to compute.
         view: how each image is seen.
     """
-    forward: Forward = net if view == WHOLE[0] else lambda images: net(apply_view(images, view))
+
+    def forward(images: torch.Tensor) -> torch.Tensor:
+        z: torch.Tensor = net(images if view == WHOLE[0] else apply_view(images, view))
+        return z
+
+    def as_stored(images: torch.Tensor) -> torch.Tensor:
+        # Laid out as the store hands them out: another layout means other kernels.
+        return forward(images.contiguous(memory_format=torch.channels_last))
+
     store = ImageStore(images, device)
     height, width = images.shape[1:3]
     net.eval()
     with torch.no_grad():
-        size = steady_tile(
-            net, view, _channels_last(forward), (3, height, width), image_tile((height, width), device), device
-        )
+        size = steady_tile(net, view, as_stored, (3, height, width), image_tile((height, width), device), device)
         return apply_in_tiles(lambda rows: forward(store.batch(rows)).float(), torch.arange(len(images)), size)
-
-
-def _channels_last(forward: Forward) -> Forward:
-    """`forward` for images laid out as the store hands them out: another layout means other kernels."""
-    return lambda images: forward(images.contiguous(memory_format=torch.channels_last))

@@ -18,8 +18,6 @@ from homefold.runtime.triton_ready import why_no_triton
 
 __all__ = ["GradientStep", "require_even_parts", "worth_compiling"]
 
-BatchLoss = Callable[..., torch.Tensor]
-
 # Compiling takes about half a minute and saves a few milliseconds a step.
 _STEPS_WORTH_COMPILING = 20_000
 
@@ -43,18 +41,16 @@ class GradientStep:
 
     Args:
         loss: the loss of images `(b, 3, h, w)` in [0, 1] and whatever tensors come with a batch; called under autocast.
-        optimizer: its gradients are set to None before each step.
-        scaler: of float16 training; does nothing otherwise.
+        optimizer, scaler: of the weights; the scaler is that of float16.
         augmentation: how images are varied.
-        device: where batches lie.
-        dtype: what the network computes in.
+        device, dtype: where batches lie, and what the network computes in.
         compiled: compile the augmentation.
         recorded: record the step as a CUDA graph; the loss must then do the same on every call.
     """
 
     def __init__(
         self,
-        loss: BatchLoss,
+        loss: Callable[..., torch.Tensor],
         optimizer: torch.optim.Optimizer,
         scaler: torch.amp.GradScaler,
         augmentation: AugmentationConfig,
@@ -78,8 +74,7 @@ class GradientStep:
         """The loss before the step; among several processes, this one's share.
 
         Args:
-            pixels: `(b, h, w, 3)` bytes, or features `(b, d)` where nothing is varied: of several processes, this
-                one's part of the batch.
+            pixels: this process's part of the batch: `(b, h, w, 3)` bytes, or features `(b, d)` if nothing is varied.
             others: what the loss takes beside the images, such as labels `(b,)`.
             rates: learning rate of each group of parameters.
             generator: of the augmentation, in the same state in all processes.
@@ -104,11 +99,7 @@ class GradientStep:
         return uniform[:, own], None if noise is None else noise[own]
 
     def _learn(
-        self,
-        pixels: torch.Tensor,
-        uniform: torch.Tensor | None,
-        noise: torch.Tensor | None,
-        *rest: torch.Tensor,
+        self, pixels: torch.Tensor, uniform: torch.Tensor | None, noise: torch.Tensor | None, *rest: torch.Tensor
     ) -> torch.Tensor:
         groups = self._optimizer.param_groups
         others, rates = rest[: -len(groups)], rest[-len(groups) :]

@@ -21,10 +21,9 @@ from homefold.data.dataset import DomainDataset
 from homefold.errors import ConfigError, ModelFileError, TrainingDivergedError, cut, shown
 from homefold.features.averaging import WeightAverage, average_is_due, saved_history
 from homefold.features.batches import FeatureStore, ImageStore
-from homefold.features.collapse import FeatureSpread, feature_spread, metric_advice, require_spread
+from homefold.features.collapse import FeatureSpread, feature_spread, require_spread
 from homefold.features.gradient_step import GradientStep, require_even_parts, worth_compiling
-from homefold.features.sampling import epoch_batches
-from homefold.features.schedule import learning_rate_factor
+from homefold.features.schedule import epoch_batches, learning_rate_factor
 from homefold.runtime.device import autocast, resolve_precision
 from homefold.runtime.module_state import load_exactly, require_same
 from homefold.runtime.processes import add_up, current_processes, from_first
@@ -101,22 +100,20 @@ class ParameterGroup:
 class TrainingRun(ABC):
     """The state of one training between two epochs, and how an epoch changes it.
 
-    Args:
-        config: every setting.
-        net: what is trained, averaged and selected.
-        objective: what is trained and selected along with it but not averaged.
-        dataset: source domains only.
-        train: indices to train on.
-        held_out: indices to select on.
-        seed: of order, augmentation and whatever is drawn in a step.
-        device: where to train.
-        store: what stands for the images where `net` is not given those themselves.
+    `net` is trained, averaged and selected; `objective` is trained and selected along with it but not averaged. `store`
+    stands for the images of `dataset` where `net` is not given those themselves.
     """
 
     net: nn.Module
     objective: nn.Module
     shares_batches = False
     """Whether the losses of several processes, each on its part of a batch, add up to the loss of the batch."""
+
+    @property
+    def collapse_advice(self) -> str:
+        """What a person is told to do when all features became one."""
+        own = "the weights and rates of the method's own (homefold methods NAME lists them)"
+        return f"Lower features.learning_rate, or {own}."
 
     def __init__(
         self,
@@ -176,9 +173,7 @@ class TrainingRun(ABC):
             recorded=config.cuda_graph == "auto" and self.recordable,
         )
         self.average = WeightAverage(self.net)
-        self.epoch = 0
-        self.best_epoch = 0
-        self.best_value = float("inf")
+        self.epoch, self.best_epoch, self.best_value = 0, 0, float("inf")
         self.best_net: dict[str, torch.Tensor] = {}
         self.best_objective: dict[str, torch.Tensor] = {}
         self.history: list[dict[str, float]] = []
@@ -267,30 +262,30 @@ class TrainingRun(ABC):
     def train_epoch(self, checkpoint: Path | None) -> dict[str, float]:
         """One pass over the training images, its validation, and the selection."""
         config = self.config
-        order = self._order(self.epoch)
+        order = self._own_rows(self.epoch)
         augmentation = generator(self.seed, "augmentation", self.epoch, device=self.device)
         averaged_before = self.average.count
         losses = torch.empty(len(order), device=self.device)
-        require_even_parts(order.shape[1], self.processes.count)
-        own_rows = order[:, self.processes.part(order.shape[1])]
         # Once an epoch: a step that moved its rows to the device would wait for it.
-        rows = own_rows.to(self.device)
+        rows = order.to(self.device)
+        self._total = config.epochs * len(order)
         self.net.train()
         with self._own_draws(self.epoch):
             self.epoch_start()
-            for step, pixels in enumerate(self.store.batches(self.train_indices[own_rows])):
-                losses[step] = self._train_step(
-                    self.epoch * len(order) + step, config.epochs * len(order), pixels, rows[step], augmentation
-                )
+            for step, pixels in enumerate(self.store.batches(self.train_indices[order])):
+                self._step = self.epoch * len(order) + step
+                losses[step] = self._train_step(pixels, rows[step], augmentation)
                 if average_is_due(self._step + 1, self._total, config.average_from, config.average_every):
                     self.average.update()
         self._agree(losses)
-        self._require_finite(losses, checkpoint)
+        if len(bad := torch.nonzero(~torch.isfinite(losses)).flatten()):
+            where = f"the loss became {float(losses[bad[0]])} at epoch {self.epoch + 1}, step {int(bad[0]) + 1}"
+            raise self._diverged(f"{where} of {len(losses)}", checkpoint)
         self.epoch += 1
         each_epoch = config.average_from < 1 and config.average_every == 0
         if each_epoch and self.epoch > config.average_from * config.epochs:
             self.average.update()
-        value = self._validate(checkpoint)
+        value = self.held_out_value(self._candidate(), checkpoint)
         first_averaged = averaged_before == 0 and self.average.count > 0
         if config.select == "last" or first_averaged or value < self.best_value:
             # The first averaged weights start a new competition: raw and averaged states are not compared.
@@ -301,15 +296,17 @@ class TrainingRun(ABC):
         self.history.append(figures)
         return figures
 
-    def _order(self, epoch: int) -> torch.Tensor:
-        """`(steps, b)` rows of the training images, as they come in one epoch."""
-        return epoch_batches(
+    def _own_rows(self, epoch: int) -> torch.Tensor:
+        """`(steps, b)` rows of the training images that one epoch gives this process, as they come."""
+        order = epoch_batches(
             self.labels[self.train_indices],
             self.domains[self.train_indices],
             self.config.batch_size,
             self.config.sampling,
             generator(self.seed, "order", epoch),
         )
+        require_even_parts(order.shape[1], self.processes.count)
+        return order[:, self.processes.part(order.shape[1])]
 
     def _own_draws(self, epoch: int) -> AbstractContextManager[None]:
         """Inside, what is drawn in a step is this process's own, such as dropout; one alone draws as it always did."""
@@ -326,37 +323,33 @@ class TrainingRun(ABC):
         layers = [layer for layer in self.net.modules() if isinstance(layer, _BatchNorm) and layer.training]
         layers = [layer for layer in layers if layer.track_running_stats]
         momenta = [layer.momentum for layer in layers]
-        try:
-            for layer in layers:
-                layer.reset_running_stats()
-                layer.momentum = None
-            if layers:
-                self._pass_images()
-        finally:
-            for layer, momentum in zip(layers, momenta, strict=True):
-                layer.momentum = momentum
+        for layer in layers:
+            layer.reset_running_stats()
+            layer.momentum = None
+        if layers:
+            self._pass_images()
+        for layer, momentum in zip(layers, momenta, strict=True):
+            layer.momentum = momentum
         self._average_over_processes(list(self._own_statistics().values()))
         self.net.eval()
 
     @torch.no_grad()
     def _pass_images(self) -> None:
         """One more epoch of images through the network, of which it learns nothing."""
-        order = self._order(self.config.epochs)
-        own_rows = order[:, self.processes.part(order.shape[1])]
-        augmentation = generator(self.seed, "augmentation", self.config.epochs, device=self.device)
-        with self._own_draws(self.config.epochs):
-            for pixels in self.store.batches(self.train_indices[own_rows]):
+        epoch = self.config.epochs
+        augmentation = generator(self.seed, "augmentation", epoch, device=self.device)
+        with self._own_draws(epoch):
+            for pixels in self.store.batches(self.train_indices[self._own_rows(epoch)]):
                 images = self.gradient_step.varied(pixels, augmentation)
                 with autocast(self.device, self.dtype):
                     self.net(images)
 
-    def _train_step(
-        self, step: int, total: int, pixels: torch.Tensor, rows: torch.Tensor, augmentation: torch.Generator
-    ) -> torch.Tensor:
+    def _train_step(self, pixels: torch.Tensor, rows: torch.Tensor, augmentation: torch.Generator) -> torch.Tensor:
         config = self.config
-        factor = learning_rate_factor(config.schedule, step, total, milestones=config.milestones, decay=config.decay)
+        factor = learning_rate_factor(
+            config.schedule, self._step, self._total, milestones=config.milestones, decay=config.decay
+        )
         rates = [config.learning_rate * factor * rate for rate in self.rates]
-        self._step, self._total = step, total
         labels, domains = self.training_images.labels[rows], self.training_images.domains[rows]
         return self.gradient_step(pixels, labels, domains, rows, rates=rates, generator=augmentation)
 
@@ -400,26 +393,13 @@ class TrainingRun(ABC):
             ]
         return torch.cat([z for z, _ in parts]), torch.cat([scores for _, scores in parts])
 
-    @property
-    def collapse_advice(self) -> str:
-        """What a person is told to do when all features became one."""
-        return metric_advice(
-            has_head=self.config.head != "none",
-            has_cross_entropy=self.config.cross_entropy_weight > 0,
-            learning_rate=self.config.learning_rate,
-        )
-
-    def _validate(self, checkpoint: Path | None) -> float:
-        """The criterion on the held-out images; ends the run when their features have collapsed."""
-        return self.held_out_value(self._candidate(), checkpoint)
-
     def held_out_value(self, state: dict[str, torch.Tensor], checkpoint: Path | None = None) -> float:
         """The criterion on the held-out images with these weights, which must not have collapsed."""
         z, scores = self._held_out(state)
         labels = self.labels[self.held_out_indices].to(self.device)
         if not torch.isfinite(z).all():
             where = f"the features of the held-out images are not finite after epoch {self.epoch}"
-            raise TrainingDivergedError(self._diverged(where, checkpoint))
+            raise self._diverged(where, checkpoint)
         spread = feature_spread(z[:_LARGEST_VALIDATION_BATCH], labels[:_LARGEST_VALIDATION_BATCH])
         require_spread(spread, self.epoch, self.collapse_advice)
         parts = zip(*(item.split(_LARGEST_VALIDATION_BATCH) for item in (z, scores, labels)), strict=True)
@@ -427,20 +407,14 @@ class TrainingRun(ABC):
             values = [len(y) * self.criterion(part, score, y) for part, score, y in parts]
         return from_first(float(torch.stack(values).sum() / len(z)), self.device)
 
-    def _require_finite(self, losses: torch.Tensor, checkpoint: Path | None) -> None:
-        bad = torch.nonzero(~torch.isfinite(losses)).flatten()
-        if len(bad):
-            where = f"the loss became {float(losses[bad[0]])} at epoch {self.epoch + 1}, step {int(bad[0]) + 1}"
-            raise TrainingDivergedError(self._diverged(f"{where} of {len(losses)}", checkpoint))
-
-    def _diverged(self, what: str, checkpoint: Path | None) -> str:
+    def _diverged(self, what: str, checkpoint: Path | None) -> TrainingDivergedError:
         kept = ""
         if checkpoint is not None and checkpoint.exists():
             kept = (
                 f" The last good state stays in {checkpoint}; other settings start anew once {checkpoint.parent} is "
                 f"deleted."
             )
-        return (
+        return TrainingDivergedError(
             f"training diverged: {what}. Lower features.learning_rate (it was {self.config.learning_rate}), or choose "
             f"features.precision=float32.{kept}"
         )
@@ -464,12 +438,7 @@ class TrainingRun(ABC):
 
 
 def go_on_from(checkpoint: Path, restore: Callable[[dict[str, Any]], None]) -> None:
-    """Give `restore` what a checkpoint holds; a `ModelFileError` where it does not fit this training.
-
-    Args:
-        checkpoint: the file.
-        restore: takes over its state; it may fail in any way that a state of another form can make it fail.
-    """
+    """Give `restore` what a checkpoint holds; a `ModelFileError` where it does not fit this training."""
     state = read_state(checkpoint)
     try:
         restore(state)
@@ -488,15 +457,7 @@ def complete_run(
     on_epoch: Callable[[dict[str, float]], None] | None = None,
     title: str = "Features",
 ) -> None:
-    """Train `run` to its last epoch, from its checkpoint if there is one.
-
-    Args:
-        run: before its first epoch.
-        checkpoint: file to keep the state in after an epoch; read first if it exists.
-        reporter: shows a bar.
-        on_epoch: called with each finished epoch's figures.
-        title: of the bar.
-    """
+    """Train `run` to its last epoch, from its checkpoint if there is one; see `train_features`."""
     config = run.config
     if checkpoint is not None and checkpoint.exists():
         go_on_from(checkpoint, run.restore)

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from homefold.features.pair_blocks import pair_loss_in_blocks, rows_at_a_time
 from homefold.runtime.processes import current_processes, gather_labels, gather_rows
 
-__all__ = [
-    "cosine_normalise",
-    "pairwise_metric_loss",
-    "pairwise_metric_loss_bound",
-    "pairwise_metric_loss_share",
-]
+__all__ = ["cosine_normalise", "pairwise_metric_loss", "pairwise_metric_loss_bound", "pairwise_metric_loss_share"]
 
 # Up to here all pairs at once are the faster way; beyond, several matrices of N² numbers would be held.
 _LARGEST_WHOLE = 2048
+# So many pairs of a block make matrices of 16 MB in float32: large enough to be fast, small beside N².
+_PAIRS_AT_A_TIME = 1 << 22
 
 
 def cosine_normalise(z: torch.Tensor) -> torch.Tensor:
@@ -55,9 +53,9 @@ def pairwise_metric_loss(
     with torch.autocast(z.device.type, enabled=False):
         unit = _unit_rows(z)
         if chunk is None and len(z) > _LARGEST_WHOLE:
-            chunk = rows_at_a_time(len(z))
+            chunk = _rows_at_a_time(len(z))
         if chunk is not None:
-            return pair_loss_in_blocks(unit, unit, labels, labels, temperature, chunk=chunk)
+            return _pair_loss_in_blocks(unit, unit, labels, labels, temperature, chunk=chunk)
         logits = unit @ unit.T / temperature
         same = (labels[:, None] == labels[None, :]).to(logits.dtype)
         return F.binary_cross_entropy_with_logits(logits, same, reduction="none").mean()
@@ -68,19 +66,14 @@ def pairwise_metric_loss_share(z: torch.Tensor, labels: torch.Tensor, temperatur
 
     The shares add up to the L_A of the whole batch, and the gradients of the shares to its gradient, as long as every
     process calls this and its backward pass. All processes give equally many rows.
-
-    Args:
-        z: `(n, d)` this process's features.
-        labels: `(n,)` this process's.
-        temperature: τ.
     """
     if current_processes().count == 1:
         return pairwise_metric_loss(z, labels, temperature)
     with torch.autocast(z.device.type, enabled=False):
         unit = _unit_rows(z)
         columns, column_labels = gather_rows(unit), gather_labels(labels)
-        chunk = rows_at_a_time(len(columns))
-        return pair_loss_in_blocks(unit, columns, labels, column_labels, temperature, chunk=chunk)
+        chunk = _rows_at_a_time(len(columns))
+        return _pair_loss_in_blocks(unit, columns, labels, column_labels, temperature, chunk=chunk)
 
 
 def _unit_rows(z: torch.Tensor) -> torch.Tensor:
@@ -112,3 +105,73 @@ def pairwise_metric_loss_bound(class_counts: Sequence[int], temperature: float) 
 
 def _softplus(value: float) -> float:
     return max(value, 0.0) + math.log1p(math.exp(-abs(value)))
+
+
+def _rows_at_a_time(columns: int) -> int:
+    """Rows of a block when each has `columns` pairs."""
+    return max(1, _PAIRS_AT_A_TIME // max(columns, 1))
+
+
+def _pair_loss_in_blocks(
+    rows: torch.Tensor,
+    columns: torch.Tensor,
+    row_labels: torch.Tensor,
+    column_labels: torch.Tensor,
+    temperature: float,
+    *,
+    chunk: int,
+) -> torch.Tensor:
+    """What the pairs of `rows` with all `columns` contribute to the L_A of all pairs of `columns`.
+
+    With rows equal to columns that is L_A itself. The contributions of parts that make up the columns add up to it.
+    rows: `(m, d)` unit vectors, a part of the columns; columns: `(n, d)`; chunk: rows of the matrix held at a time.
+    """
+    # Filled on the device: a copy from the host could not be recorded.
+    scalars = (columns.new_full((), value) for value in (temperature, 1 / len(columns) ** 2))
+    value: torch.Tensor = _PairBlocks.apply(rows, columns, row_labels, column_labels, *scalars, chunk)
+    return value
+
+
+class _PairBlocks(torch.autograd.Function):
+    """w Σ BCE(sigmoid(r_i · c_j / τ), y_ij); its gradient is made along with its value.
+
+    ∂/∂logit = w (sigmoid(logit) - y_ij), and logit = r_i · c_j / τ gives the rest by two matrix products.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        rows: torch.Tensor,
+        columns: torch.Tensor,
+        row_labels: torch.Tensor,
+        column_labels: torch.Tensor,
+        temperature: torch.Tensor,
+        weight: torch.Tensor,
+        chunk: int,
+    ) -> torch.Tensor:
+        wanted = any(ctx.needs_input_grad)
+        total = rows.new_zeros(())
+        to_rows = torch.empty_like(rows) if wanted else None
+        to_columns = torch.zeros_like(columns) if wanted else None
+        for start in range(0, len(rows), chunk):
+            part = rows[start : start + chunk]
+            logits = (part @ columns.T).div_(temperature)
+            same = row_labels[start : start + chunk, None] == column_labels
+            # -log of the probability of being right, which does not overflow
+            losses = F.logsigmoid(torch.where(same, logits, -logits)).mul_(weight)
+            total -= losses.sum()
+            del losses
+            if to_rows is None or to_columns is None:
+                continue
+            slope = torch.sigmoid(logits).sub_(same.to(logits.dtype)).mul_(weight)
+            torch.mm(slope, columns, out=to_rows[start : start + chunk])
+            to_columns.addmm_(slope.T, part)
+        if to_rows is not None and to_columns is not None:
+            ctx.save_for_backward(to_rows.div_(temperature), to_columns.div_(temperature))
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        to_rows, to_columns = (saved * gradient for saved in ctx.saved_tensors)
+        return to_rows, to_columns, None, None, None, None, None

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import numpy as np
 import torch
 from torch import nn
 
+from homefold.config.features import FeatureConfig
 from homefold.errors import ConfigError
+from homefold.features.blocks import early_blocks, last_modules
+from homefold.features.network import FeatureNet
 
-__all__ = ["MixStyle", "beta_quantiles", "draw_beta", "mix_styles"]
+__all__ = ["MixStyle", "beta_quantiles", "draw_beta", "mix_styles", "mixed_styles"]
 
 _TABLE_SIZE = 4097
 _SMALLEST_VARIANCE = 1e-6
@@ -38,11 +41,7 @@ def mix_styles(maps: torch.Tensor, partners: torch.Tensor, own_share: torch.Tens
     """Give every map the channel means and deviations λ · its own + (1 − λ) · its partner's.
 
     The statistics are constants for the gradient. A map with λ = 1 comes out as it was, bit for bit.
-
-    Args:
-        maps: `(n, c, h, w)`.
-        partners: `(n,)` rows to mix with.
-        own_share: `(n,)` λ in [0, 1].
+    maps: `(n, c, h, w)`, partners: `(n,)` rows to mix with, own_share: `(n,)` λ in [0, 1].
     """
     with torch.autocast(maps.device.type, enabled=False):
         variance, mean = torch.var_mean(maps.detach().float(), dim=(2, 3), correction=0)
@@ -100,3 +99,14 @@ class MixStyle:
         mixed, ratio, order = torch.rand(3, len(maps), device=maps.device).unbind()
         own_share = torch.where(mixed < self._probability, draw_beta(ratio, self._quantiles), 1.0)
         return mix_styles(maps, order.argsort(), own_share)
+
+
+def mixed_styles(
+    config: FeatureConfig, net: FeatureNet, device: torch.device, size: tuple[int, int]
+) -> AbstractContextManager[None]:
+    """Inside the block `net` trains with styles mixed where `config` says so; without names, after `early_blocks`."""
+    if not config.mix_style_probability:
+        return nullcontext()
+    names = config.mix_style_layers or early_blocks(net.backbone, size)
+    modules = last_modules(net.backbone, names, "mix_style_layers")
+    return MixStyle(net, modules, config.mix_style_probability, config.mix_style_alpha, device).attached()

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import nn
 
-from homefold.config.features import Head
-from homefold.config.preprocessing import Normalisation
+from homefold.config.features import FeatureConfig, Head
+from homefold.config.whole import Normalisation
 from homefold.errors import ConfigError
-from homefold.features.backbones import output_dim
+from homefold.features.backbones import build_backbone, output_dim
+from homefold.runtime.seeding import isolated_seed
 
-__all__ = ["FeatureNet", "build_head"]
+__all__ = ["FeatureNet", "build_feature_net", "build_head"]
 
 _STATISTICS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
     "half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
     "none": ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
 }
+_HIDDEN_LAYERS = {"mlp": 1, "office-home": 2}
 
 
 def build_head(kind: Head, dim_in: int, dim_out: int) -> nn.Module:
@@ -35,14 +39,12 @@ def build_head(kind: Head, dim_in: int, dim_out: int) -> nn.Module:
         return nn.Identity()
     if kind == "linear":
         return nn.Linear(dim_in, dim_out)
-    if kind == "mlp":
-        return nn.Sequential(nn.Linear(dim_in, dim_in), nn.LeakyReLU(0.2), nn.Linear(dim_in, dim_out))
-    if kind == "office-home":
-        return nn.Sequential(
-            nn.Linear(dim_in, dim_in), nn.LeakyReLU(0.2), nn.Linear(dim_in, dim_in), nn.LeakyReLU(0.2),
-            nn.Linear(dim_in, dim_out),
-        )  # fmt: skip
-    raise ConfigError(f"there is no head {kind!r}; choose none, linear, mlp or office-home.")
+    if kind not in _HIDDEN_LAYERS:
+        raise ConfigError(f"there is no head {kind!r}; choose none, linear, mlp or office-home.")
+    hidden: list[nn.Module] = []
+    for _ in range(_HIDDEN_LAYERS[kind]):
+        hidden += [nn.Linear(dim_in, dim_in), nn.LeakyReLU(0.2)]
+    return nn.Sequential(*hidden, nn.Linear(dim_in, dim_out))
 
 
 class FeatureNet(nn.Module):
@@ -90,3 +92,32 @@ class FeatureNet(nn.Module):
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         z: torch.Tensor = self.head(self.pooled(images))
         return z
+
+
+def build_feature_net(
+    config: FeatureConfig,
+    image_size: tuple[int, int],
+    *,
+    normalisation: Normalisation,
+    seed: int,
+    pretrained: bool,
+    backbone: nn.Module | None = None,
+) -> FeatureNet:
+    """The network that `config` describes, before stage 1.
+
+    Args:
+        config: backbone, weights, head and feature size.
+        image_size: `(height, width)` of its input.
+        normalisation: statistics of its input.
+        seed: of what starts at random.
+        pretrained: start from the configured weights; False when a saved state will be loaded into it.
+        backbone: used instead of the configured one; a copy of it is trained, so that it can serve again.
+    """
+    with isolated_seed(seed, "network"):
+        if backbone is None:
+            backbone = build_backbone(config.backbone, config.weights if pretrained else "none")
+        else:
+            backbone = copy.deepcopy(backbone).requires_grad_(True)
+        return FeatureNet(
+            backbone, image_size, head=config.head, feature_dim=config.feature_dim, normalisation=normalisation
+        )

@@ -17,13 +17,6 @@ class Objective(nn.Module):
     """weight_A · L_A + weight_CE · CE, with a linear layer of its own for the latter.
 
     With the metric weight at 0 this is Deep All: a plain classifier on the pooled sources.
-
-    Args:
-        feature_dim: size of z.
-        num_classes: outputs of the cross-entropy layer.
-        metric_weight: weight of L_A.
-        cross_entropy_weight: weight of the cross entropy.
-        temperature: τ of L_A.
     """
 
     def __init__(

@@ -1,13 +1,15 @@
-"""The learning rate as a plain function of the step, so that a resumed run needs no scheduler state."""
+"""Which images an epoch visits and at which learning rate, as plain functions: a resumed run needs no state of them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from homefold.config.features import Schedule
+import torch
 
-__all__ = ["learning_rate_factor"]
+from homefold.config.features import Sampling, Schedule
+
+__all__ = ["epoch_batches", "learning_rate_factor"]
 
 _WARM_UP = 0.3
 _START = 1 / 25
@@ -21,11 +23,10 @@ def learning_rate_factor(
 
     Args:
         schedule: `one-cycle` rises from 1/25 over the first 30 % and falls to 1/10,000, both along a cosine; `step`
-            multiplies by `decay` at each milestone; `constant` is 1.
+            multiplies by `decay` at each milestone, a fraction of the training; `constant` is 1.
         step: from 0.
         total_steps: of the whole training.
-        milestones: fractions of the training at which `step` decays.
-        decay: factor of each milestone.
+        milestones, decay: of `step`.
 
     >>> [round(learning_rate_factor("one-cycle", s, 101), 4) for s in (0, 30, 100)]
     [0.04, 1.0, 0.0001]
@@ -40,3 +41,36 @@ def learning_rate_factor(
     else:
         low, high, t = 1.0, _END, (progress - _WARM_UP) / (1 - _WARM_UP)
     return high + (low - high) * (1 + math.cos(math.pi * t)) / 2
+
+
+def epoch_batches(
+    labels: torch.Tensor, domains: torch.Tensor, batch_size: int, sampling: Sampling, generator: torch.Generator
+) -> torch.Tensor:
+    """Indices of one epoch's batches, `(batches, batch_size)`; a last incomplete batch is left out.
+
+    Args:
+        labels, domains: `(n,)` class and domain of each image, on the CPU.
+        batch_size: images a batch; at most n.
+        sampling: `shuffled` visits every image once; `balanced` fills every batch as evenly as it can with all
+            domain × class cells, visiting each cell in shuffled rounds, so small cells come more often.
+        generator: on the CPU.
+    """
+    n = len(labels)
+    batch_size = min(batch_size, n)
+    batches = n // batch_size
+    if sampling == "shuffled":
+        return torch.randperm(n, generator=generator)[: batches * batch_size].view(batches, batch_size)
+    cells = torch.unique(domains * (int(labels.max()) + 1) + labels, return_inverse=True)[1]
+    members = [torch.nonzero(cells == cell).flatten() for cell in range(int(cells.max()) + 1)]
+    count = batches * batch_size
+    # Rounds over the cells, each in a new order: any batch_size consecutive entries hold the cells almost evenly.
+    rounds = -(-count // len(members))
+    order = torch.cat([torch.randperm(len(members), generator=generator) for _ in range(rounds)])[:count]
+    chosen = torch.empty(count, dtype=torch.long)
+    for cell, indices in enumerate(members):
+        places = torch.nonzero(order == cell).flatten()
+        passes = -(-len(places) // len(indices))
+        drawn = [indices[torch.randperm(len(indices), generator=generator)] for _ in range(passes)]
+        if drawn:
+            chosen[places] = torch.cat(drawn)[: len(places)]
+    return chosen.view(batches, batch_size)

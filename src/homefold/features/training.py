@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -19,13 +20,13 @@ from homefold.data.dataset import DomainDataset
 from homefold.errors import ConfigError, FeatureCollapseError, TrainingDivergedError
 from homefold.features.averaging import FinishedRuns
 from homefold.features.batches import FeatureStore
-from homefold.features.collapse import FeatureSpread
+from homefold.features.collapse import FeatureSpread, metric_advice
 from homefold.features.extraction import extract_features
 from homefold.features.loop import Batch, TrainingRun, complete_run, go_on_from
 from homefold.features.loss import pairwise_metric_loss_bound
+from homefold.features.mix_style import mixed_styles
 from homefold.features.network import FeatureNet
 from homefold.features.objective import Objective
-from homefold.features.style_variation import mixed_styles
 from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.runtime.seeding import derive_seed, isolated_seed
 from homefold.store.files import read_state
@@ -126,14 +127,14 @@ def train_features(
         if config.runs == 1:
             run = begin(seed)
             complete(run)
-            return TrainedFeatures(net, objective, run.finish())
+            return TrainedFeatures(net, objective, run.report(run.history))
         finished = FinishedRuns(learning, objective)
         if checkpoint is not None and checkpoint.exists():
             go_on_from(checkpoint, lambda state: finished.load_state_dict(_finished_in(state, config)))
-        start, objective_start = _copy_of(learning), _copy_of(objective)
+        start = copy.deepcopy((learning.state_dict(), objective.state_dict()))
         while True:
-            learning.load_state_dict(start)
-            objective.load_state_dict(objective_start)
+            for module, weights in zip((learning, objective), start, strict=True):
+                module.load_state_dict(weights)
             number = finished.count + 1
             run = begin(derive_seed(seed, "run", finished.count) if finished.count else seed)
             run.finished = finished
@@ -185,10 +186,6 @@ class _Backbone(nn.Module):
         return self.net.pooled(images)
 
 
-def _copy_of(module: nn.Module) -> dict[str, torch.Tensor]:
-    return {name: value.clone() for name, value in module.state_dict().items()}
-
-
 def _finished_in(state: dict[str, Any], config: FeatureConfig) -> dict[str, Any]:
     """What a checkpoint says of the runs before its own; empty where there is but one run."""
     found: dict[str, Any] = state.get("finished", {})
@@ -205,12 +202,17 @@ class _FeatureRun(TrainingRun):
 
     objective: Objective
     shares_batches = True
+    recordable = True
     finished: FinishedRuns | None = None
     """The runs before this one, whose weights this one's are averaged with; None where it is the only one."""
 
     @property
-    def recordable(self) -> bool:
-        return True
+    def collapse_advice(self) -> str:
+        return metric_advice(
+            has_head=self.config.head != "none",
+            has_cross_entropy=self.config.cross_entropy_weight > 0,
+            learning_rate=self.config.learning_rate,
+        )
 
     @cached_property
     def _forward(self) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -245,10 +247,6 @@ class _FeatureRun(TrainingRun):
     def criterion(self, z: torch.Tensor, scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         return self.objective.criterion(z, labels)
 
-    def finish(self) -> FeatureReport:
-        """Put the selected state into the network and report on it."""
-        return self._report(self.put_back_best(), tuple(self.history))
-
     def train_epoch(self, checkpoint: Path | None) -> dict[str, float]:
         figures = super().train_epoch(checkpoint)
         if self.finished is not None:
@@ -274,9 +272,10 @@ class _FeatureRun(TrainingRun):
                 f"The mean of {self.config.runs} runs has a held-out loss of {self.best_value:.4f}, each run at most "
                 f"{worst:.4f}; one run (features.runs=1) may be better here."
             )
-        return self._report(self.put_back_best(), tuple(self.finished.history))
+        return self.report(self.finished.history)
 
-    def _report(self, spread: FeatureSpread, history: tuple[dict[str, float], ...]) -> FeatureReport:
+    def report(self, history: list[dict[str, float]]) -> FeatureReport:
+        """Put the selected state into the network and report on it."""
         metric = self.config.metric_weight > 0
         counts = torch.bincount(self.held_out_labels(), minlength=self.num_classes).tolist()
         return FeatureReport(
@@ -284,6 +283,6 @@ class _FeatureRun(TrainingRun):
             selected_epoch=self.best_epoch,
             held_out_loss=self.best_value,
             bound=pairwise_metric_loss_bound(counts, self.config.temperature) if metric else 0.0,
-            spread=spread,
-            history=history,
+            spread=self.put_back_best(),
+            history=tuple(history),
         )

@@ -55,9 +55,9 @@ def _fixed_filter(number: int) -> torch.Tensor:
 
 def _filtered(images: torch.Tensor, number: int) -> torch.Tensor:
     """`images: (n, 3, h, w)` after a fixed filter: once for odd numbers, twice for even ones."""
-    filters = _fixed_filter(number).to(images.device).expand(len(images), -1, -1)
+    filters = _fixed_filter(number).to(images.device).expand(images.shape[0], -1, -1)
     times = 1 + (number + 1) % _MOST_PASSES
-    passes = torch.full((len(images),), times, device=images.device)
+    passes = torch.full((images.shape[0],), times, device=images.device)
     return filter_repeatedly(images.contiguous(), filters, passes, times)
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from homefold.config.manifold import ManifoldConfig, paper_manifold_config
-from homefold.config.manifolds import manifold_named
-from homefold.manifold.base import Manifold, ManifoldReport
+from homefold.config.manifold import ManifoldConfig, manifold_named, paper_manifold_config
+from homefold.manifold.base import Manifold, ManifoldReport, build_manifold, fit_manifold, list_manifolds
 from homefold.manifold.gan import GAN
 from homefold.manifold.nearest import NearestNeighbour, nearest_index
-from homefold.manifold.registry import build_manifold, fit_manifold, list_manifolds
 from homefold.manifold.vae import VAE, vae_loss
 
 __all__ = [

@@ -1,34 +1,34 @@
-"""What every model of the source manifold offers, how it is configured, and what it says of itself."""
+"""What every model of the source manifold offers and says of itself; manifolds by name."""
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
-from homefold.config.manifold import ManifoldConfig
+from homefold.config.manifold import MANIFOLDS, ManifoldConfig
 from homefold.config.values import require_types
 from homefold.errors import ConfigError, DataError, ManifoldCollapsedError, ModelFileError, shown
+from homefold.runtime.progress import ProgressReporter, SilentReporter
 
 __all__ = [
     "SLOPE",
     "Manifold",
     "ManifoldReport",
-    "check_features",
-    "constant_features_reason",
-    "even_subset",
+    "baseline_cosine",
+    "build_manifold",
     "explained_share",
-    "fused_adamw",
-    "load_weights",
+    "fit_manifold",
+    "list_manifolds",
     "mlp",
     "nearly_constant",
-    "training_rate",
+    "report_on",
 ]
 
 SLOPE = 0.2
@@ -159,7 +159,126 @@ class Manifold(nn.Module, ABC):
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 
-def check_features(train: torch.Tensor, held_out: torch.Tensor) -> None:
+def mlp(*widths: int) -> nn.Sequential:
+    """Linear layers of the given widths, input and output included, with LeakyReLU(0.2) between them."""
+    layers: list[nn.Module] = []
+    for before, after in pairwise(widths):
+        layers += [nn.Linear(before, after), nn.LeakyReLU(SLOPE)]
+    return nn.Sequential(*layers[:-1])
+
+
+def baseline_cosine(train: torch.Tensor, held_out: torch.Tensor) -> float:
+    """Mean cosine of a held-out feature to the mean training feature. train: (n, d), held_out: (m, d)."""
+    return float(F.cosine_similarity(held_out, train.mean(dim=0, keepdim=True)).mean())
+
+
+def nearly_constant(baseline: float) -> bool:
+    """Whether features are so alike that float32 cosines no longer tell them apart."""
+    return 1 - baseline < 1e-5
+
+
+def explained_share(cosine: float, baseline: float) -> float:
+    """1 - (1 - cosine) / (1 - baseline), the share of the distance removed; 0 for constant features."""
+    return 0.0 if nearly_constant(baseline) else 1 - (1 - cosine) / (1 - baseline)
+
+
+def report_on(
+    config: ManifoldConfig, best_epoch: int, baseline: float, cosine: float, trouble: str = "", **facts: Any
+) -> ManifoldReport:
+    """The report of a manifold that reaches held-out features by `cosine`, where a constant reaches `baseline`.
+
+    Args:
+        config: that it was fitted with.
+        best_epoch: the epoch kept, from 1; 0 where nothing was trained.
+        baseline, cosine: means over the held-out features.
+        trouble: why it is of no use, and what to change; empty when all is well.
+        **facts: of its kind.
+    """
+    if nearly_constant(baseline):
+        trouble = (
+            f"The source features hardly differ in direction (mean cosine {baseline:.6f} to their mean), "
+            "so there is no manifold to learn: look at how they were trained, or subtract their mean first."
+        )
+    return ManifoldReport(
+        kind=config.kind,
+        epochs_run=config.resolved_epochs if best_epoch else 0,
+        best_epoch=best_epoch,
+        baseline_cosine=baseline,
+        reconstruction_cosine=cosine,
+        explained=explained_share(cosine, baseline),
+        collapsed=bool(trouble),
+        reason=trouble,
+        **facts,
+    )
+
+
+def list_manifolds() -> tuple[str, ...]:
+    """The kinds of manifold that exist.
+
+    >>> list_manifolds()
+    ('conv-vae', 'gan', 'nearest', 'vae')
+    """
+    return tuple(MANIFOLDS)
+
+
+def build_manifold(config: ManifoldConfig, feature_dim: int, bank_size: int = 0) -> Manifold:
+    """An unfitted manifold, frozen, into which a saved state of any bank size loads.
+
+    Args:
+        config: kind and shapes.
+        feature_dim: dimensions of a feature.
+        bank_size: rows of the empty bank; `load_state_dict` replaces it by the state's.
+    """
+    manifold: Manifold = MANIFOLDS[config.kind].build(config, feature_dim, bank_size)
+    manifold.freeze()
+    return manifold
+
+
+def fit_manifold(
+    config: ManifoldConfig,
+    train: torch.Tensor,
+    held_out: torch.Tensor,
+    *,
+    labels: torch.Tensor | None = None,
+    seed: int,
+    device: torch.device | str = "cpu",
+    reporter: ProgressReporter | None = None,
+    initial: Mapping[str, torch.Tensor] | None = None,
+    keep: Literal["best", "last"] = "best",
+) -> Manifold:
+    """Fit the configured manifold to source features and measure it on held-out ones.
+
+    Args:
+        config: kind and how to train it.
+        train: (n, d) source features, normalised as they will be at inference.
+        held_out: (m, d) features of the same source domains: selection and the report use them.
+        labels: (n,) labels of `train`, which 1-NN keeps beside its features.
+        seed: all randomness follows from it.
+        device: where to train; the result stays there.
+        reporter: is told of each epoch.
+        initial: weights to go on from, of a manifold of the same kind; 1-NN takes none. A bank among them counts for
+            nothing. The discriminator of a GAN, which nobody keeps, always begins anew.
+        keep: the epoch to keep, the best on `held_out` or the last.
+
+    Returns:
+        The manifold, frozen, with its `report`; `require_usable` says whether it may be used.
+    """
+    _check(train, held_out)
+    device = torch.device(device)
+    fitted: Manifold = MANIFOLDS[config.kind].fit(
+        config,
+        *(z.detach().to(device, torch.float32) for z in (train, held_out)),
+        labels=labels,
+        seed=seed,
+        device=device,
+        reporter=reporter or SilentReporter(),
+        initial=initial,
+        keep=keep,
+    )
+    return fitted
+
+
+def _check(train: torch.Tensor, held_out: torch.Tensor) -> None:
     """Refuse features that no manifold can be fitted to. train: (n, d), held_out: (m, d)."""
     for what, z in (("training", train), ("held-out", held_out)):
         if z.ndim != 2 or not z.is_floating_point():
@@ -171,75 +290,3 @@ def check_features(train: torch.Tensor, held_out: torch.Tensor) -> None:
             raise DataError(f"{what} feature {row} has NaN or infinite values; look for what made it.")
     if train.shape[1] != held_out.shape[1]:
         raise DataError(f"training features have {train.shape[1]} dimensions, held-out ones {held_out.shape[1]}.")
-
-
-def mlp(*widths: int) -> nn.Sequential:
-    """Linear layers of the given widths, input and output included, with LeakyReLU(0.2) between them."""
-    layers: list[nn.Module] = []
-    for before, after in pairwise(widths):
-        layers += [nn.Linear(before, after), nn.LeakyReLU(SLOPE)]
-    return nn.Sequential(*layers[:-1])
-
-
-def fused_adamw(
-    network: nn.Module, rate: float, weight_decay: float, betas: tuple[float, float] = (0.9, 0.999)
-) -> torch.optim.AdamW:
-    """AdamW in one kernel, which a CUDA graph can hold where the network lies on CUDA."""
-    on_cuda = next(network.parameters()).is_cuda
-    return torch.optim.AdamW(
-        network.parameters(), lr=rate, betas=betas, weight_decay=weight_decay, fused=True, capturable=on_cuda
-    )
-
-
-def nearly_constant(baseline_cosine: float) -> bool:
-    """Whether features are so alike that float32 cosines no longer tell them apart."""
-    return 1 - baseline_cosine < 1e-5
-
-
-def constant_features_reason(baseline_cosine: float) -> str:
-    """The sentence for features that leave nothing to learn."""
-    return (
-        f"The source features hardly differ in direction (mean cosine {baseline_cosine:.6f} to their mean), "
-        "so there is no manifold to learn: look at how they were trained, or subtract their mean first."
-    )
-
-
-def explained_share(cosine: float, baseline_cosine: float) -> float:
-    """1 - (1 - cosine) / (1 - baseline), the share of the distance removed; 0 for constant features."""
-    return 0.0 if nearly_constant(baseline_cosine) else 1 - (1 - cosine) / (1 - baseline_cosine)
-
-
-def even_subset(n: int, size: int, generator: torch.Generator) -> torch.Tensor:
-    """At most `size` distinct indices below n, evenly spaced from a random offset, on the CPU.
-
-    Features usually lie sorted by domain or class: even spacing keeps each one's share.
-    """
-    if n <= size:
-        return torch.arange(n)
-    offset = torch.rand(1, generator=generator, dtype=torch.float64)
-    return ((torch.arange(size, dtype=torch.float64) + offset) * (n / size)).long().clamp_(max=n - 1)
-
-
-def load_weights(manifold: Manifold, state: Mapping[str, torch.Tensor]) -> None:
-    """Give a manifold the weights of another of the same shape, and leave its bank as it is."""
-    weights = {name: value for name, value in state.items() if not name.startswith("bank_")}
-    wanted = {name: value.shape for name, value in manifold.named_parameters()}
-    if {name: value.shape for name, value in weights.items()} != wanted:
-        raise ConfigError(
-            "the manifold cannot go on from these weights: their names or shapes differ from its own; "
-            "give the state of one of the same kind, widths and feature dimensions."
-        )
-    with torch.no_grad():
-        for name, parameter in manifold.named_parameters():
-            parameter.copy_(weights[name])
-
-
-def training_rate(config: ManifoldConfig, step: int, total_steps: int) -> float:
-    """Learning rate at `step`: linear over the first 5 % of steps, then a cosine to zero; or constant."""
-    peak = config.resolved_learning_rate
-    if config.schedule == "constant":
-        return peak
-    warm_up = max(1, total_steps // 20)
-    if step < warm_up:
-        return peak * (step + 1) / warm_up
-    return peak * 0.5 * (1 + math.cos(math.pi * (step - warm_up) / max(1, total_steps - warm_up)))

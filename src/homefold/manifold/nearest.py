@@ -7,20 +7,12 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from homefold.config.manifold import ManifoldConfig
-from homefold.config.manifolds import manifold_named
+from homefold.config.manifold import ManifoldConfig, manifold_named
 from homefold.errors import DataError, ModelFileError
-from homefold.manifold.base import (
-    Manifold,
-    ManifoldReport,
-    check_features,
-    constant_features_reason,
-    explained_share,
-    nearly_constant,
-)
+from homefold.manifold.base import Manifold, baseline_cosine, report_on
 from homefold.runtime.tiles import apply_in_tiles
 
-__all__ = ["NearestNeighbour", "fit_nearest", "nearest_index"]
+__all__ = ["NearestNeighbour", "fit_nearest", "nearest_index", "nearest_to_each"]
 
 _QUERY_TILE = 64
 _BANK_TILE = 65536
@@ -41,13 +33,13 @@ def nearest_index(z: torch.Tensor, bank: torch.Tensor) -> torch.Tensor:
         (n,) integers.
     """
     bank = F.normalize(bank, dim=1)
-    return apply_in_tiles(lambda tile: _nearest_to_tile(tile, bank), F.normalize(z, dim=1), _QUERY_TILE)
+    return apply_in_tiles(lambda tile: nearest_to_each(tile, bank), F.normalize(z, dim=1), _QUERY_TILE)
 
 
-def _nearest_to_tile(queries: torch.Tensor, bank: torch.Tensor) -> torch.Tensor:
+def nearest_to_each(queries: torch.Tensor, bank: torch.Tensor) -> torch.Tensor:
     """`nearest_index` of one tile of unit queries, the bank taken piece by piece to bound the memory."""
-    best = torch.full((len(queries),), -torch.inf, device=bank.device)
-    index = torch.zeros(len(queries), dtype=torch.long, device=bank.device)
+    best = torch.full((queries.shape[0],), -torch.inf, device=bank.device)
+    index = torch.zeros(queries.shape[0], dtype=torch.long, device=bank.device)
     for start in range(0, len(bank), _BANK_TILE):
         cosine = queries @ bank[start : start + _BANK_TILE].T
         highest = cosine.amax(dim=1)
@@ -95,50 +87,26 @@ class NearestNeighbour(Manifold):
         return self.bank_features[rows.to(self.bank_features.device)]
 
 
-def _build(config: ManifoldConfig, feature_dim: int, bank_size: int) -> NearestNeighbour:
-    return NearestNeighbour(feature_dim, bank_size)
-
-
-@manifold_named("nearest", build=_build, has_settings=False)
+@manifold_named("nearest", build=lambda _, dim, bank_size: NearestNeighbour(dim, bank_size), has_settings=False)
 def fit_nearest(
     config: ManifoldConfig,
     train: torch.Tensor,
     held_out: torch.Tensor,
     *,
-    labels: torch.Tensor | None = None,
-    device: torch.device | str = "cpu",
+    labels: torch.Tensor | None,
+    device: torch.device,
     **_: Any,
 ) -> NearestNeighbour:
-    """Keep the source features, and their labels where given.
-
-    Args:
-        config: kind `"nearest"`.
-        train: (n, d) features, all of which become the bank.
-        held_out: (m, d) features to report on.
-        labels: (n,) integer labels of `train`.
-        device: where the bank lives.
-    """
-    check_features(train, held_out)
+    """Keep the source features, and their labels where given; see `fit_manifold`."""
     if labels is not None and labels.shape != (len(train),):
         raise DataError(f"there are {len(train)} training features, but labels of shape {tuple(labels.shape)}.")
-    train, held_out = (z.detach().to(device, torch.float32) for z in (train, held_out))
     model = NearestNeighbour(train.shape[1])
     model.bank_features = train.clone()
-    model.bank_latents = torch.arange(len(train), dtype=torch.float32, device=train.device)[:, None]
+    model.bank_latents = torch.arange(len(train), dtype=torch.float32, device=device)[:, None]
     if labels is not None:
         model.bank_labels = labels.detach().to(device, torch.long).clone()
     model.to(device)
     cosine = float(F.cosine_similarity(held_out, model.decode(model.encode(held_out))).mean())
-    baseline = float(F.cosine_similarity(held_out, train.mean(dim=0, keepdim=True)).mean())
-    model.report = ManifoldReport(
-        kind="nearest",
-        epochs_run=0,
-        best_epoch=0,
-        baseline_cosine=baseline,
-        reconstruction_cosine=cosine,
-        explained=explained_share(cosine, baseline),
-        collapsed=nearly_constant(baseline),
-        reason=constant_features_reason(baseline) if nearly_constant(baseline) else "",
-    )
+    model.report = report_on(config, 0, baseline_cosine(train, held_out), cosine)
     model.freeze()
     return model

@@ -32,13 +32,7 @@ def linear_layers(network: nn.Module) -> list[nn.Linear] | None:
 
 
 class _Layers:
-    """Linear layers and what a step keeps of them.
-
-    Args:
-        layers: with LeakyReLU of `slope` between them.
-        slope: of the LeakyReLU.
-        rows: of a batch.
-    """
+    """Linear layers with LeakyReLU of `slope` between them, and what a step on `rows` rows keeps of them."""
 
     def __init__(self, layers: Sequence[nn.Linear], slope: float, rows: int) -> None:
         self._layers, self._slope = layers, slope
@@ -71,14 +65,7 @@ class _Layers:
 
 
 class VAEGradient:
-    """Sets `grad` of all weights of an MLP VAE for batches of a fixed size.
-
-    Args:
-        encoder, decoder: layers that `linear_layers` found.
-        slope: of the LeakyReLU.
-        rows: of a batch.
-        kl_weight: β.
-    """
+    """Sets `grad` of all weights of an MLP VAE, whose layers `linear_layers` found, for batches of a fixed size."""
 
     def __init__(
         self, encoder: Sequence[nn.Linear], decoder: Sequence[nn.Linear], slope: float, rows: int, kl_weight: float

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from homefold.methods.base import Answers, ClassifierNetwork, Method, TestTimeMethod, TrainedMethod, code_key
-    from homefold.methods.info import MethodInfo
     from homefold.methods.registry import (
+        MethodInfo,
         find_method,
         list_methods,
         method_named,
@@ -30,19 +30,7 @@ if TYPE_CHECKING:
     from homefold.stages.task import ImageSet, TaskKey, TrainingTask
 
 # Put off: methods need torch, and a list of them does not.
-_PLACES = {
-    "homefold.methods.base": "Answers ClassifierNetwork Method TestTimeMethod TrainedMethod code_key",
-    "homefold.methods.info": "MethodInfo",
-    "homefold.methods.registry": (
-        "find_method list_methods method_named register_method register_test_time_method wrapped_by_default"
-    ),
-    "homefold.methods.training.deep_all": "DeepAllMethod deep_all_config",
-    "homefold.methods.training.home": "HomeMethod",
-    "homefold.methods.training.learner": ("Batch Learner LearningTask ParameterGroup TrainingImages reverse_gradient"),
-    "homefold.methods.training.learner_method": "LearnerMethod TrainedLearner tunable",
-    "homefold.stages.task": "ImageSet TaskKey TrainingTask",
-}
-_PLACE = {name: place for place, names in _PLACES.items() for name in names.split()}
+_PLACES = ("registry", "base", "training.learner", "training.learner_method", "training.deep_all", "training.home")
 
 __all__ = [
     "Answers",
@@ -77,9 +65,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACE:
-        raise AttributeError(f"module 'homefold.methods' has no attribute {name!r}")
-    return getattr(import_module(_PLACE[name]), name)
+    for place in _PLACES if name in __all__ else ():
+        module = import_module(f"{__name__}.{place}")
+        if hasattr(module, name):
+            return getattr(module, name)
+    raise AttributeError(f"module 'homefold.methods' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

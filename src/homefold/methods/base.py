@@ -15,7 +15,7 @@ from torch import nn
 from homefold.config import HomefoldConfig
 from homefold.config.values import Finite, Integer, checked_value
 from homefold.errors import ConfigError
-from homefold.methods.info import MethodInfo
+from homefold.methods.registry import MethodInfo
 from homefold.runtime.code import joined_keys, key_of_thing
 from homefold.stages.predictions import NOT_SEARCHED, Predictions
 from homefold.stages.task import ImageSet, TaskKey, TrainingTask
@@ -121,6 +121,11 @@ class Method(ABC):
         """What it is, with what it stands on."""
         return self.about
 
+    @property
+    def own_name(self) -> str:
+        """Its name, without what it wraps."""
+        return self.info.name.partition("+")[0]
+
     def starting(self, config: HomefoldConfig) -> HomefoldConfig:
         """What of a preset it begins with, before anything that was asked for is changed in it.
 
@@ -152,16 +157,13 @@ class Method(ABC):
 
     def settings(self) -> dict[str, Any]:
         """Its own hyper-parameters as plain values."""
-        return {item.name: getattr(self, item.name) for item in fields(self) if item.init}  # type: ignore[arg-type]
+        own = [item.name for item in fields(self) if item.init]  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in own if name not in ("about", "base")}
 
 
 @dataclass(frozen=True)
 class TestTimeMethod(Method):
-    """A method that takes a finished one and changes how it answers; its training is the other's.
-
-    Args:
-        base: the method that is trained.
-    """
+    """A method that takes a finished one, its `base`, and changes how it answers; its training is the other's."""
 
     __test__: ClassVar[bool] = False  # pytest takes classes called Test… for tests
     looks_as_asked: ClassVar[bool] = False
@@ -190,11 +192,6 @@ class TestTimeMethod(Method):
     def info(self) -> MethodInfo:
         return self.about.wrapping(self.base.info)
 
-    @property
-    def own_name(self) -> str:
-        """Its name, without what it wraps."""
-        return self.info.name.partition("+")[0]
-
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
         return self.base.planned_stages(key)
 
@@ -202,8 +199,7 @@ class TestTimeMethod(Method):
         return self.wrap(self.base.train(task), task)
 
     def settings(self) -> dict[str, Any]:
-        own = {name: value for name, value in super().settings().items() if name != "base"}
-        return {**own, "base": self.base.info.name, "base_settings": self.base.settings()}
+        return {**super().settings(), "base": self.base.info.name, "base_settings": self.base.settings()}
 
 
 def code_key(method: Method) -> str:
@@ -214,7 +210,7 @@ def code_key(method: Method) -> str:
 
 def require_numbers(method: Method) -> None:
     """Refuse numbers among a method's own settings that are negative, not finite, or outside of what has a meaning."""
-    name = method.info.name.partition("+")[0]
+    name = method.own_name
     for item in fields(method):  # type: ignore[arg-type]
         # By the text of the annotation: the types of a method from a plugin need not be found anywhere.
         hint = _NUMBERS.get(item.type if isinstance(item.type, str) else formatannotation(item.type))
@@ -238,13 +234,7 @@ _NUMBERS = {
 
 
 def require_plain_look(config: HomefoldConfig, name: str, *, views: bool = True) -> None:
-    """Refuse settings of how target images are seen that the method `name` would ignore.
-
-    Args:
-        config: its settings.
-        name: of the method.
-        views: whether it would ignore `look.views` and what adds to them too, or styles alone.
-    """
+    """Refuse settings of how target images are seen that a method would ignore: views and styles, or styles alone."""
     asked = config.look
     ignored = [f"look.views={asked.views}"] if views and asked.views > 1 else []
     ignored += [f"look.textures={asked.textures}"] if views and asked.textures else []

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from homefold.config.method_spec import split_settings
+from homefold.config.grammar import split_settings
 from homefold.errors import ConfigError
-from homefold.methods.info import MethodInfo
 from homefold.runtime.registry import Registry
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "METHODS",
+    "MethodInfo",
     "MethodRecord",
     "find_method",
     "list_methods",
@@ -37,20 +37,53 @@ C = TypeVar("C")
 
 
 @dataclass(frozen=True)
-class MethodRecord:
-    """One method.
+class MethodInfo:
+    """What a person wants to know of a method before running it.
 
     Args:
-        info: what it is; of a test-time method, on top of the method that it wraps by default.
-        wraps: the name of that method; empty for a training-time method.
-        place: the module that registers it.
-        make: the method itself, or what puts a test-time method on top of another; None where `place` is to be asked.
+        name: what people type.
+        title: what tables show.
+        year: of its publication.
+        reference: where it was published.
+        summary: what it does, in one sentence.
+        needs_domain_labels: whether training needs to know each image's domain.
+        touches_target: whether it learns from target images at test time.
+        stateless: whether an answer depends on the model, the image and the seed alone.
     """
 
+    name: str
+    title: str
+    year: int
+    reference: str
+    summary: str
+    _: KW_ONLY
+    needs_domain_labels: bool = False
+    touches_target: bool = False
+    stateless: bool = True
+
+    def wrapping(self, base: MethodInfo) -> MethodInfo:
+        """What a test-time method is on top of another: it needs, touches and remembers what either of them does."""
+        return replace(
+            self,
+            name=f"{self.name}+{base.name}",
+            title=f"{self.title} on {base.title}",
+            needs_domain_labels=self.needs_domain_labels or base.needs_domain_labels,
+            touches_target=self.touches_target or base.touches_target,
+            stateless=self.stateless and base.stateless,
+        )
+
+
+@dataclass(frozen=True)
+class MethodRecord:
+    """One method, that the module `place` registers."""
+
     info: MethodInfo
+    """What it is; of a test-time method, on top of the method that it wraps by default."""
     wraps: str
+    """The name of that method; empty for a training-time method."""
     place: str
     make: Method | Callable[[Method], TestTimeMethod] | None = None
+    """The method itself, or what puts a test-time method on top of another; None where `place` is to be asked."""
 
 
 _FIRST = (f"{__package__}.training.deep_all", f"{__package__}.training.home")
@@ -60,7 +93,7 @@ _imported: dict[str, object] = {}
 METHODS: Registry[MethodRecord] = Registry(
     "method",
     order=lambda record: (record.wraps != "", record.place not in _FIRST, record.place in _FIRST or record.info.year),
-    also="or bring your own by --plugin FILE.py",
+    also="or bring your own in a plugin",
 )
 
 
@@ -139,8 +172,7 @@ def find_method(name: str) -> Method:
     >>> find_method("vae:search.steps=100").info.title
     'Full method (VAE) (search.steps=100)'
     """
-    from homefold.methods.configured import configured
-    from homefold.methods.settings import with_settings
+    from homefold.methods.settings import configured, with_settings
 
     first, _, rest = name.partition("+")
     plain, colon, settings = first.partition(":")

@@ -1,27 +1,38 @@
-"""A method's own hyper-parameters: what they are, and how to change them by name."""
+"""What follows a method's name: its own hyper-parameters, and common settings that are changed for it alone."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any
 
+from homefold.config import HomefoldConfig
+from homefold.config.grammar import change_settings, parse_setting
+from homefold.config.migration import current_names
 from homefold.errors import ConfigError, shown
-from homefold.methods.base import Method, TestTimeMethod
+from homefold.methods.base import Method, MethodInfo, TrainedMethod
+from homefold.stages.task import TaskKey, TrainingTask
+from homefold.store.stage_store import StageId
 
-__all__ = ["MethodSetting", "method_settings", "with_settings"]
+__all__ = ["ConfiguredMethod", "MethodSetting", "configured", "method_settings", "with_settings", "without_changes"]
 
 _BETWEEN_VALUES = "/"
+_NUMBERS = re.compile(r"[-+.\deE]+(/[-+.\deE]+)+")
+# What a run is identified by, or what all methods must share to be comparable.
+_DECIDED_FOR_ALL = (
+    "seed",
+    "features.backbone",
+    "features.select",
+    "features.held_out",
+    "preprocessing.image_size",
+    "preprocessing.resize",
+    "preprocessing.normalisation",
+)
 
 
 @dataclass(frozen=True)
 class MethodSetting:
-    """A hyper-parameter of a method.
-
-    Args:
-        name: what people type.
-        default: its value unless they do.
-        search: where to look for a better one, in words.
-    """
+    """A hyper-parameter of a method: what people type, its value unless they do, and where to look for a better one."""
 
     name: str
     default: Any
@@ -43,18 +54,13 @@ def method_settings(method: Method) -> tuple[MethodSetting, ...]:
 
 
 def with_settings(method: Method, text: str) -> Method:
-    """`method` with the hyper-parameters that `text` changes.
-
-    Args:
-        method: what is changed.
-        text: `name=value` with commas between; values of a list have slashes between.
-    """
-    name = method.own_name if isinstance(method, TestTimeMethod) else method.info.name
+    """`method` with the hyper-parameters that `text` changes: `name=value` with commas between."""
+    name = method.own_name
     known = {setting.name: setting.default for setting in method_settings(method)}
     if not known:
         raise ConfigError(
-            f"{name} has no settings of its own; what it trains with is changed by --set, or for it alone by a dotted "
-            f"name, as in {name}:features.epochs=60."
+            f"{name} has no settings of its own; what it trains with is set by dotted names, for all methods or for it "
+            f"alone, as in {name}:features.epochs=60."
         )
     values: dict[str, Any] = {}
     for part in text.split(","):
@@ -83,3 +89,86 @@ def _parsed(name: str, key: str, text: str, default: Any) -> Any:
     except ValueError:
         what = {int: "a whole number", float: "a number"}.get(kind, kind.__name__)
         raise ConfigError(f"{key} of {name} is {what}, such as {_written(default)}; got {shown(text)}.") from None
+
+
+@dataclass(frozen=True)
+class ConfiguredMethod(Method):
+    """`method`, with some of the settings that are common to all methods changed for it alone, as `name=value`.
+
+    It runs as `method` would in a benchmark whose settings say the same, and so shares every stage that does not depend
+    on what is changed.
+    """
+
+    method: Method
+    changes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        names = [_change(change)[0] for change in self.changes]
+        for name in names:
+            if names.count(name) > 1:
+                raise ConfigError(f"{name} is set more than once for {self.method.info.name}; give it one value.")
+            if name in _DECIDED_FOR_ALL:
+                raise ConfigError(f"{name} cannot be set for {self.method.info.name} alone; set it for all methods.")
+        change_settings(HomefoldConfig(), self._values(), names_only=True)
+
+    def _values(self) -> dict[str, Any]:
+        return dict(map(_change, self.changes))
+
+    @property
+    def info(self) -> MethodInfo:
+        info = self.method.info
+        return replace(info, title=f"{info.title} ({', '.join(self.changes)})")
+
+    def starting(self, config: HomefoldConfig) -> HomefoldConfig:
+        return self.method.starting(config)
+
+    def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
+        values = self._values()
+        config = self.method.configure(change_settings(config, values), preset)
+        if not config.style.blocks and any(name.startswith("style.") for name in values.keys() - {"style.blocks"}):
+            raise ConfigError(
+                f"{self.method.info.name} leaves styles as they are, and {self.changes[0]} would decide nothing; add "
+                f"style.blocks=early."
+            )
+        return config
+
+    def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
+        return self.method.planned_stages(key)
+
+    def train(self, task: TrainingTask) -> TrainedMethod:
+        return self.method.train(task)
+
+    def settings(self) -> dict[str, Any]:
+        return {**self.method.settings(), "changes": list(self.changes)}
+
+    def varied(self, **settings: Any) -> Method:
+        return replace(self, method=self.method.varied(**settings))
+
+
+def configured(method: Method, changes: tuple[str, ...]) -> Method:
+    """`method` under these changes to the common settings; itself where there are none."""
+    return ConfiguredMethod(method, tuple(map(_with_current_name, changes))) if changes else method
+
+
+def without_changes(method: Method) -> Method:
+    """The method itself, whatever common settings are changed for it.
+
+    >>> from homefold.methods import find_method
+    >>> without_changes(find_method("vae:search.steps=100")) == find_method("vae")
+    True
+    """
+    return without_changes(method.method) if isinstance(method, ConfiguredMethod) else method
+
+
+def _with_current_name(change: str) -> str:
+    name, equals, value = change.partition("=")
+    (current,) = current_names({name: value})
+    return current + equals + value
+
+
+def _change(change: str) -> tuple[str, Any]:
+    """Its name and value; slashes may stand between the numbers of a list, as in a method's own settings."""
+    name, value = parse_setting(change)
+    if isinstance(value, str) and _NUMBERS.fullmatch(value):
+        return parse_setting(f"{name}=[{value.replace('/', ',')}]")
+    return name, value

@@ -3,7 +3,7 @@
 from homefold.config.search import SearchConfig, search_preset
 from homefold.projection.projector import Projection, chosen_engine, project
 from homefold.projection.rules.objective import cosine_distance
-from homefold.projection.rules.stopping.elbow import elbow_index
+from homefold.projection.rules.stopping import elbow_index
 
 __all__ = [
     "Projection",

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import torch
 
 from homefold.config.search import SearchConfig
 from homefold.manifold import Manifold
-from homefold.projection.engines import ENGINES, Search, choose_engine
-from homefold.projection.recorded import RowTensors, recorded_rows
+from homefold.projection.engines import ENGINES, choose_engine
+from homefold.projection.recorded import recorded_rows
 from homefold.projection.rules.objective import Decoder, cosine_distance, gradient_function
 from homefold.projection.rules.starts import start_names, starting_latents
 from homefold.runtime.captured_step import Recorder, recorder_for
@@ -50,29 +49,35 @@ class Projection:
     start_names: tuple[str, ...]
     engine: str = _NO_SEARCH
 
+    @property
+    def tensors(self) -> tuple[torch.Tensor, ...]:
+        """All that has a row for each sample, in the order of the fields."""
+        similarities = self.similarity_before, self.similarity_after
+        return self.features, self.latents, *similarities, self.iterations, self.start
+
+    @staticmethod
+    def of(tensors: Iterable[torch.Tensor], start_names: tuple[str, ...], engine: str) -> Projection:
+        """What `tensors` was taken from."""
+        features, latents, before, after, iterations, start = tensors
+        return Projection(features, latents, before, after, iterations, start, start_names, engine)
+
+    def _with(self, tensors: Iterable[torch.Tensor]) -> Projection:
+        return Projection.of(tensors, self.start_names, self.engine)
+
     def cpu(self) -> Projection:
         """The same, with every tensor on the CPU."""
-        return self._with_each(lambda x: x.cpu())
+        return self._with(x.cpu() for x in self.tensors)
 
     def first(self, n: int) -> Projection:
         """What was found for the first n samples."""
-        return self._with_each(lambda x: x[:n])
-
-    def _with_each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Projection:
-        changed: dict[str, Any] = {name: change(getattr(self, name)) for name in _TENSORS}
-        return replace(self, **changed)
+        return self._with(x[:n] for x in self.tensors)
 
     @staticmethod
     def concatenate(parts: list[Projection]) -> Projection:
         """One after the other."""
         if len(parts) == 1:
             return parts[0]
-        joined: dict[str, Any] = {name: torch.cat([getattr(part, name) for part in parts]) for name in _TENSORS}
-        return replace(parts[0], **joined)
-
-
-_OTHERS = ("start_names", "engine")
-_TENSORS = tuple(field.name for field in fields(Projection) if field.name not in _OTHERS)
+        return parts[0]._with(torch.cat(same) for same in zip(*(part.tensors for part in parts), strict=True))
 
 
 def _decoder(manifold: Manifold) -> Decoder:
@@ -142,23 +147,16 @@ def project(
 
 
 def _project_rows(manifold: Manifold, z: torch.Tensor, size: int, config: SearchConfig, seed: int) -> Projection:
-    """The projection of a tile that may not be full."""
-
-    def project_rows(manifold: Manifold, z: torch.Tensor) -> Projection:
-        return _project_tile(manifold, fill_tile(z, size), len(z), config, seed).first(len(z))
-
-    recorder = _recorder(z.device)
-    engine = chosen_engine(config, manifold)
+    """The projection of a tile that may not be full, by a recording where the device makes them."""
+    recorder, engine = _recorder(z.device), chosen_engine(config, manifold)
     if recorder is None or not len(z) or engine == _NO_SEARCH or not ENGINES[engine].recordable:
-        return project_rows(manifold, z)
+        return _project_tile(manifold, z, size, config, seed, engine)
 
-    def tensors(manifold: Manifold, z: torch.Tensor) -> RowTensors:
-        found = project_rows(manifold, z)
-        return tuple(getattr(found, name) for name in _TENSORS)
+    def tensors(manifold: Manifold, z: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return _project_tile(manifold, z, size, config, seed, engine).tensors
 
     found = recorded_rows(manifold, z, tensors, key=(config, seed, size), recorder=recorder)
-    named: dict[str, Any] = dict(zip(_TENSORS, found, strict=True))
-    return Projection(**named, start_names=start_names(config, manifold), engine=engine)
+    return Projection.of(found, start_names(config, manifold), engine)
 
 
 @lru_cache
@@ -166,18 +164,19 @@ def _recorder(device: torch.device) -> Recorder | None:
     return recorder_for(device)
 
 
-def _project_tile(manifold: Manifold, z: torch.Tensor, filled: int, config: SearchConfig, seed: int) -> Projection:
-    """The search for a whole tile, of which the first `filled` rows count."""
-    if not manifold.is_continuous:
-        return _nearest_point(manifold, z)
+def _project_tile(
+    manifold: Manifold, z: torch.Tensor, size: int, config: SearchConfig, seed: int, engine: str
+) -> Projection:
+    """The search for a tile that is filled up to `size`, and the best of each sample's searches."""
+    count, z = len(z), fill_tile(z, size)
+    if engine == _NO_SEARCH:
+        return _nearest_point(manifold, z).first(count)
     starts = starting_latents(config, manifold, z, seed)
-    engine = chosen_engine(config, manifold)
-    found = _search(engine, _decoder(manifold), z, starts, filled, config)
-    return _answer(manifold, z, found, config, engine)
-
-
-def _answer(manifold: Manifold, z: torch.Tensor, found: Search, config: SearchConfig, engine: str) -> Projection:
-    """The best of each sample's searches, and where it led."""
+    run, decode = ENGINES[engine].run, _decoder(manifold)
+    if ENGINES[engine].row_by_row:  # nothing is searched for what fills the tile up
+        found = run(decode, z[:count], starts[:count], config).filled(len(z))
+    else:
+        found = run(decode, z, starts, config)
     won = found.after.nan_to_num(nan=torch.inf).argmin(dim=1)
     pick = torch.arange(len(z), device=z.device)
     latents = found.latents[pick, won]
@@ -191,17 +190,7 @@ def _answer(manifold: Manifold, z: torch.Tensor, found: Search, config: SearchCo
         start=won,
         start_names=start_names(config, manifold),
         engine=engine,
-    )
-
-
-def _search(
-    engine: str, decode: Decoder, z: torch.Tensor, starts: torch.Tensor, filled: int, config: SearchConfig
-) -> Search:
-    """The ends of all searches of a tile; what fills it up is searched for only where the engine wants whole tiles."""
-    chosen = ENGINES[engine]
-    if not chosen.row_by_row or not filled:
-        return chosen.run(decode, z, starts, config)
-    return chosen.run(decode, z[:filled], starts[:filled], config).filled(len(z))
+    ).first(count)
 
 
 def _nearest_point(manifold: Manifold, z: torch.Tensor) -> Projection:

@@ -39,11 +39,7 @@ _ARRAYS = {
 
 @dataclass(frozen=True, eq=False)
 class Artifact:
-    """What a run kept for pictures.
-
-    Args:
-        arrays: by name; see `docs/bench.md` for what each holds.
-    """
+    """What a run kept for pictures: arrays by name; `docs/bench.md` says what each holds."""
 
     arrays: dict[str, np.ndarray]
 
@@ -65,11 +61,6 @@ class Artifact:
     def _named(self, array: str, index: int) -> str:
         names = self.arrays.get(array, np.array([]))
         return str(names[index]) if 0 <= index < len(names) else ""
-
-    def target_feature_labels(self) -> np.ndarray:
-        """`(m,)` labels of the rows of `target_features`."""
-        labels: np.ndarray = self.arrays["labels"][self.arrays["target_index"].astype(int)]
-        return labels
 
 
 def read_artifact_file(path: Path) -> Artifact:

@@ -9,7 +9,7 @@ from typing import Any
 from homefold.report.figures import FigureKind, build_figures
 from homefold.report.names import shown_name
 from homefold.report.runs import SETTINGS, Run, RunFolder, setups
-from homefold.report.tables.build import build_tables
+from homefold.report.tables import build_tables
 from homefold.report.tables.table import Table
 from homefold.runtime.progress import ProgressReporter
 
@@ -21,9 +21,7 @@ class Report:
     """All that a report says.
 
     Args:
-        title: names the data.
         facts: what stands at its head, by name.
-        tables: in order.
         sections: of figures, in order; one without figures is named as absent.
         failures: a line for each failed run.
         missing: a line for each method with runs that were planned and have no record.
@@ -88,14 +86,7 @@ class Report:
 def build_report(
     folder: RunFolder, *, figures: bool = True, command: str = "", reporter: ProgressReporter | None = None
 ) -> Report:
-    """Make every table, and every figure there is data for.
-
-    Args:
-        folder: the runs.
-        figures: without them only tables are made, which takes no time.
-        command: that made the report.
-        reporter: told about progress.
-    """
+    """Make every table, and every figure there is data for; tables alone (without `figures`) take no time."""
     tables = build_tables(folder)
     sections = build_figures(folder, reporter) if figures else []
     datasets = _names(run.dataset for run in folder.runs)
@@ -120,7 +111,7 @@ def _facts(folder: RunFolder, command: str) -> dict[str, str]:
         "Data": _names(run.dataset for run in runs),
         "Runs": f"{done} finished, {len(runs) - done} failed" + (f", {left} planned but not run" if left else ""),
         "Presets": _names(run.preset for run in runs),
-        "Selection": _names(f"{run.selection} †" if run.oracle else run.selection for run in runs),
+        "Selection": _names(f"{setup.selection} †" if setup.oracle else setup.selection for setup in setups(runs)),
         "Hardware": _names(run.hardware for run in runs),
         "Training": f"{_duration(trained)} in all" if trained else "not recorded",
         "Versions": ", ".join(versions) or "not recorded",

@@ -19,8 +19,6 @@ class Grid:
     """Values by place and seed.
 
     Args:
-        rows: keys of the rows.
-        columns: keys of the columns.
         seeds: all that any run of the grid has or is planned to have; a place without one of them misses it.
         values: by (row, column), by seed.
         failed: seeds that ended in an error, by (row, column).
@@ -65,9 +63,7 @@ def lay_out(
     not compare.
 
     Args:
-        runs: to lay out.
         column: key of the run's column; columns stand by number, then by name.
-        row: key of its row.
         unit: what tells apart the runs of one place and seed.
         value: what to show; None for a run that has none.
         order_rows: puts the keys of rows in order; by method, Deep All first and the full one last, then by number.

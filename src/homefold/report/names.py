@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from homefold.config.method_spec import split_settings
+from homefold.config.grammar import split_settings
 from homefold.methods.registry import own_titles, wrapped_by_default
 
 __all__ = [
@@ -35,7 +35,6 @@ _TITLES: dict[str, str] = {}
 FULL = ("vae", "gan", "nearest")
 """Methods that project onto the manifold of f's features, the paper's own first."""
 
-_BEFORE_OTHERS = ("deep-all",)
 # How an image is seen decides its feature, whether or not that is projected.
 # As records of earlier versions call it; now all of look is of the features.
 _OF_FEATURES = ("projection.views", "projection.mirror", "projection.textures", "projection.tints")
@@ -75,13 +74,11 @@ def remember_titles(titles: Mapping[str, str]) -> None:
 
 def in_order(methods: Iterable[str]) -> list[str]:
     """Deep All, then methods of others by name, then ours, the full one last."""
-    ours = [method for method in OURS if method not in _BEFORE_OTHERS]
+    ours = list(OURS)
 
     def place(method: str) -> tuple[int, int, str]:
         own = _without_settings(method)
-        if own in _BEFORE_OTHERS:
-            return 0, 0, method
-        return (2, ours.index(own), method) if own in ours else (1, 0, method)
+        return (0 if own == "deep-all" else 2, ours.index(own), method) if own in OURS else (1, 0, method)
 
     return sorted(dict.fromkeys(methods), key=place)
 

@@ -6,9 +6,9 @@ import hashlib
 import math
 import re
 import zipfile
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,28 +16,24 @@ from homefold.config.migration import current_settings
 from homefold.errors import DataError
 from homefold.evaluation.plan_file import read_plan
 from homefold.evaluation.record_lines import is_number, not_a_record, read_record_lines
+from homefold.evaluation.records import RunRecord
 from homefold.report.artifacts import Artifact, read_artifact_file
 from homefold.report.names import remember_titles
 
-__all__ = ["Run", "RunFolder", "Setup", "read_runs", "setups"]
+__all__ = ["Run", "RunFolder", "Setup", "numbered", "read_runs", "setups", "slug"]
 
 RECORDS = "records.jsonl"
 _LONGEST_NAME = 160
 USUAL_SELECTION = "source-validation"
+_RECORDED = tuple(field.name for field in fields(RunRecord))
 SETTINGS = ("source", "fraction", "shots", "corruption", "severity", "beta", "epsilon")
 
 
 @dataclass(frozen=True)
-class Run:
-    """One finished or failed run, or one that was planned and has no record: a `RunRecord`, read leniently.
+class Run(RunRecord):
+    """A record read leniently: what it does not say is empty, and a failed run has no accuracy and says why.
 
     Args:
-        accuracy: share of target images answered rightly, 0 to 1; None for a failed run.
-        error: why it failed; empty when it did not.
-        run_id: names its artifacts.
-        training_seconds: of all stages.
-        seconds_per_image: of inference.
-        facts: settings of the protocol and anything else that was measured.
         recorded: whether it was done at all; not so for one that is only planned.
     """
 
@@ -45,24 +41,13 @@ class Run:
     target: str = ""
     method: str = ""
     accuracy: float | None = None
+    images: int = 0
     seed: int = 0
-    suite: str = ""
-    preset: str = ""
-    backbone: str = ""
     protocol: str = ""
     selection: str = ""
-    images: int = 0
-    error: str = ""
-    run_id: str = ""
-    hardware: str = ""
-    commit: str = ""
-    command: str = ""
-    changes: str = ""
-    training_seconds: float | None = None
-    seconds_per_image: float | None = None
-    versions: dict[str, Any] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
-    facts: dict[str, Any] = field(default_factory=dict)
+    hardware: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
     recorded: bool = True
 
     @property
@@ -89,14 +74,14 @@ class Run:
         return math.nan if self.accuracy is None else 100 * self.accuracy
 
     @property
-    def oracle(self) -> bool:
-        """Whether the model was selected on the target itself."""
-        return "oracle" in self.selection.lower()
+    def training_seconds(self) -> float | None:
+        """Of all stages."""
+        return self.seconds.get("training")
 
     @property
-    def code(self) -> str:
-        """Stands for the code of a method that is not the package's; empty for the package's own."""
-        return str(self.facts.get("code", ""))
+    def seconds_per_image(self) -> float | None:
+        """Of inference."""
+        return self.seconds.get("inference_per_image")
 
     @property
     def identity(self) -> Hashable:
@@ -108,15 +93,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Setup:
-    """What runs must share for their figures to be comparable.
-
-    Args:
-        dataset: name of the data.
-        backbone: name of the network.
-        preset: name of the settings.
-        selection: on what models were selected.
-        changes: settings that were changed from the preset.
-    """
+    """What runs must share for their figures to be comparable."""
 
     dataset: str
     backbone: str
@@ -166,6 +143,12 @@ def slug(*parts: str) -> str:
     return f"{name[:_LONGEST_NAME]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
+def numbered(name: str, seen: Counter[str]) -> str:
+    """The name, with a number where it was given before: each stands once."""
+    seen[name] += 1
+    return name if seen[name] == 1 else f"{name}-{seen[name]}"
+
+
 @dataclass(frozen=True, eq=False)
 class RunFolder:
     """All runs of a folder.
@@ -175,29 +158,23 @@ class RunFolder:
         runs: each once, a repeated one as it ended last; a success is never replaced by a failure.
         missing: those that were planned and have no record.
         others: where more of them lie.
+        problems: artifacts that are there but cannot be read, filled as they are tried.
     """
 
     folder: Path
     runs: tuple[Run, ...]
     missing: tuple[Run, ...] = ()
     others: tuple[Path, ...] = ()
-
-    @cached_property
-    def problems(self) -> list[str]:
-        """Artifacts that are there but cannot be read, filled as they are tried."""
-        return []
-
-    @cached_property
-    def _artifacts(self) -> dict[str, Artifact | None]:
-        return {}
+    problems: list[str] = field(default_factory=list)
+    _artifacts: dict[str, Artifact | None] = field(default_factory=dict)
 
     def artifact(self, run: Run) -> Artifact | None:
         """What a run kept for pictures; None when it kept nothing."""
-        if not run.run_id or not run.ok:
+        if not run.run or not run.ok:
             return None
-        if run.run_id not in self._artifacts:
-            self._artifacts[run.run_id] = self._read_artifact(run.run_id)
-        return self._artifacts[run.run_id]
+        if run.run not in self._artifacts:
+            self._artifacts[run.run] = self._read_artifact(run.run)
+        return self._artifacts[run.run]
 
     def _read_artifact(self, run_id: str) -> Artifact | None:
         name = f"{run_id}.npz"
@@ -215,9 +192,8 @@ class RunFolder:
 def read_runs(path: Path | str, *more: Path | str) -> RunFolder:
     """Every run of a folder that `homefold bench` wrote, or of a file of its records, or of several of either.
 
-    Args:
-        path: a folder with `records.jsonl` and perhaps `artifacts/` and `plan.json`, or a file of records alone.
-        more: other parts of the same study, of another machine say; what they repeat counts as run later.
+    A folder has `records.jsonl` and perhaps `artifacts/` and `plan.json`. What `more` repeats, parts of the same study
+    from another machine say, counts as run later.
     """
     parts = [_read_one(Path(part)) for part in (path, *more)]
     for run in (run for part in parts for run in part.runs):
@@ -241,12 +217,10 @@ def _last_of_each(runs: Iterable[Run]) -> dict[Hashable, Run]:
 def _of_the_last_code(runs: Sequence[Run], asked: Sequence[Run] = ()) -> list[Run]:
     """Without those of an older version of a method that is not the package's: no figure of it stands for a newer one.
 
-    Args:
-        runs: in the order in which they ended.
-        asked: in the order in which they were asked for, where that is known: its last word counts.
+    Both in the order in which they ended or were asked for; where that is known, what was `asked` has the last word.
     """
-    last = {run.method: run.code for run in (*runs, *asked)}
-    return [run for run in runs if run.code == last[run.method]]
+    last = {run.method: run.facts.get("code") or "" for run in (*runs, *asked)}
+    return [run for run in runs if (run.facts.get("code") or "") == last[run.method]]
 
 
 def _read_one(path: Path) -> RunFolder:
@@ -261,7 +235,7 @@ def _read_one(path: Path) -> RunFolder:
     planned = [_run(row, recorded=False) for row in read_plan(folder)] if records.name == RECORDS else []
     ended = [_run(row) for row in _rows(records)]
     if not ended:
-        raise DataError(f"{records} holds no runs yet; start homefold bench again with --out {folder}.")
+        raise DataError(f"{records} holds no runs yet; start homefold bench again for {folder}.")
     found = _last_of_each(_of_the_last_code(ended, planned))
     missing = {run.identity: run for run in _of_the_last_code(planned) if run.identity not in found}
     return RunFolder(folder, tuple(found.values()), tuple(missing.values()))
@@ -277,27 +251,13 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-_AS_RECORDED = (
-    *("dataset", "target", "method", "seed", "suite", "preset", "backbone", "protocol", "selection", "images"),
-    *("hardware", "commit", "command", "changes", "versions", "config", "facts"),
-)
-
-
 def _run(row: dict[str, Any], *, recorded: bool = True) -> Run:
-    accuracy, error = _accuracy(row) if recorded else (None, "")
-    values = {name: row[name] for name in _AS_RECORDED if row.get(name) is not None}
-    sources, seconds = values.get("facts", {}).get("sources") or [], row.get("seconds") or {}
+    values = {name: row[name] for name in _RECORDED if row.get(name) is not None}
+    values["accuracy"], values["error"] = _accuracy(row) if recorded else (None, "")
+    sources = values.get("facts", {}).get("sources") or []
     if len(sources) == 1:
         values["facts"] = {**values["facts"], "source": sources[0]}
-    return Run(
-        **values,
-        accuracy=accuracy,
-        error=error,
-        run_id=row.get("run") or "",
-        training_seconds=seconds.get("training"),
-        seconds_per_image=seconds.get("inference_per_image"),
-        recorded=recorded,
-    )
+    return Run(**values, recorded=recorded)
 
 
 def _accuracy(row: dict[str, Any]) -> tuple[float | None, str]:

@@ -11,7 +11,7 @@ from homefold.report.runs import SETTINGS, Run, RunFolder, Setup, setups
 __all__ = [
     "SUITES",
     "Found",
-    "by_target",
+    "full_by_target",
     "full_runs",
     "kept",
     "kind_of",
@@ -119,6 +119,14 @@ def by_target(found: Found) -> dict[str, Found]:
     for run, artifact in sorted(found, key=lambda pair: (pair[0].target, pair[0].seed)):
         grouped.setdefault(run.target, []).append((run, artifact))
     return grouped
+
+
+def full_by_target(folder: RunFolder, *arrays: str) -> Iterator[tuple[Setup, str, str, Found]]:
+    """For each setup and target the full method that kept these arrays: setup, method, target, runs by seed."""
+    for setup, runs in whole_sources(folder):
+        method, found = full_runs(folder, runs, *arrays)
+        for target, pairs in by_target(found).items():
+            yield setup, method, target, pairs
 
 
 def one_per_target(found: Found) -> dict[str, tuple[Run, Artifact]]:

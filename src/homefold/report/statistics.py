@@ -19,11 +19,9 @@ class Summary:
     """The mean of some values and how sure it is.
 
     Args:
-        mean: of the values.
         std: the sample's standard deviation (n − 1 below the sum); None for a single value.
         low: lower end of the 95 % confidence interval of the mean (Student's t); None for a single value.
         high: its upper end.
-        n: how many values.
     """
 
     mean: float
@@ -45,12 +43,10 @@ class Comparison:
         difference: mean of value − control.
         p: of a two-sided paired t-test; None with a single seed, and when every seed differs by the same amount
             other than zero, of which the test cannot say how likely it is.
-        n: how many seeds both have.
     """
 
     difference: float
     p: float | None
-    n: int
 
 
 def summarise(values: Collection[float]) -> Summary | None:
@@ -83,17 +79,12 @@ def summarise_percent(values: Collection[float]) -> Summary | None:
 
 
 def compare(values: Mapping[int, float], control: Mapping[int, float]) -> Comparison | None:
-    """A paired test over the seeds that both have; None when they share no seed.
-
-    Args:
-        values: by seed.
-        control: by seed.
-    """
+    """A paired test over the seeds that both have, of values by seed; None when they share no seed."""
     seeds = sorted(set(values) & set(control))
     if not seeds:
         return None
     differences = np.array([values[seed] - control[seed] for seed in seeds])
-    return Comparison(float(differences.mean()), _paired_p(differences), len(seeds))
+    return Comparison(float(differences.mean()), _paired_p(differences))
 
 
 def _paired_p(differences: np.ndarray) -> float | None:

@@ -26,20 +26,15 @@ def write_report(report: Report, out: Path | str, formats: tuple[str, ...] = FOR
     `report.json` holds all figures and names the files, so that the next report into the same folder removes those
     of this one that it does not write again. Nothing else in the folder is touched: a file that would have to give
     way is refused before anything is written.
-
-    Args:
-        report: to write.
-        out: the folder; made where it does not exist.
-        formats: of `FORMATS`.
     """
     out = Path(out)
     if out.exists() and not out.is_dir():
-        raise ConfigError(f"{out} is a file; give --out a folder.")
+        raise ConfigError(f"{out} is a file; give a folder.")
     before = _listed(out)
     files = list(_files(report, formats))
     for name in [name for _, name, _ in files] + [_LIST]:
         if name not in before and (out / name).exists():
-            raise ConfigError(f"{out / name} was not written by an earlier report; move it, or choose another --out.")
+            raise ConfigError(f"{out / name} was not written by an earlier report; move it, or choose another folder.")
     # First of all, so that the next report knows what one that was killed half-way wrote.
     write_json(out / _LIST, {"files": sorted({name for _, name, _ in files} | before - {_LIST})})
     written: dict[str, list[str]] = {}

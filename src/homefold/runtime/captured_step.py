@@ -31,11 +31,7 @@ class Recorder(Protocol):
 
 
 class CudaRecorder:
-    """CUDA graphs, with everything that is to be recorded on a stream of its own.
-
-    Args:
-        device: a CUDA device.
-    """
+    """CUDA graphs, with everything that is to be recorded on a stream of its own."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -75,10 +71,7 @@ class CapturedStep:
     The function must do the same on every call, must not look at the values of its inputs, and must set gradients to
     None before it computes new ones. Numbers become tensors of one value, so that a recording sees each call's.
 
-    Args:
-        function: a step, given the inputs of a call; returns a tensor such as the loss.
-        device: where the inputs lie.
-        recorder: records; None calls the function with the inputs as they are.
+    Without a recorder it is called with the inputs as they are. `device` is where these lie.
     """
 
     def __init__(self, function: StepFunction, device: torch.device, recorder: Recorder | None) -> None:
@@ -138,9 +131,7 @@ class CapturedStep:
             self._inputs = [None if value is None else value.clone() for value in owned]
             return
         for place, value in zip(self._inputs, inputs, strict=True):
-            if place is None or value is None:
-                continue
-            if isinstance(value, torch.Tensor):
+            if place is not None and isinstance(value, torch.Tensor):
                 place.copy_(value, non_blocking=True)
-            else:
+            elif place is not None and value is not None:
                 place.fill_(value)

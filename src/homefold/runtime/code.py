@@ -65,7 +65,7 @@ def key_of_thing(thing: Any) -> str:
     It changes with the files in which these stand, but for comments, docstrings, layout and what runs only when such a
     file is the program itself. What the files import does not count.
     """
-    return joined_keys(_own_key(part) for part in (thing.__mro__ if isinstance(thing, type) else (thing,)))
+    return joined_keys(map(_own_key, thing.__mro__ if isinstance(thing, type) else (thing,)))
 
 
 def joined_keys(keys: Iterable[str]) -> str:
@@ -112,18 +112,21 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:12]
 
 
+_IS_THE_PROGRAM = ("__name__ == '__main__'", "'__main__' == __name__")
+
+
 def _essence(node: Any) -> Iterator[object]:
     """What decides how a module works when it is imported, as plain values, alike in every version of Python."""
     if isinstance(node, list):
         for item in node:
             yield from _essence(item)
         yield "end"
-    elif isinstance(node, ast.If) and _asks_for_the_program(node):
+    elif isinstance(node, ast.If) and ast.unparse(node.test) in _IS_THE_PROGRAM:
         for item in node.orelse:
             yield from _essence(item)
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        return  # a docstring
     elif isinstance(node, ast.AST):
-        if _is_text(node):
-            return
         yield type(node).__name__
         for name, value in ast.iter_fields(node):
             if name not in ("ctx", "kind", "type_comment") and value is not None and value != []:
@@ -131,11 +134,3 @@ def _essence(node: Any) -> Iterator[object]:
                 yield from _essence(value)
     else:
         yield repr(node)
-
-
-def _asks_for_the_program(node: ast.If) -> bool:
-    return ast.unparse(node.test) in ("__name__ == '__main__'", "'__main__' == __name__")
-
-
-def _is_text(item: ast.AST) -> bool:
-    return isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant) and isinstance(item.value.value, str)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 
 from homefold.errors import ConfigError
-from homefold.runtime.precision import Precision
 
 __all__ = [
     "autocast",
@@ -19,12 +18,7 @@ __all__ = [
     "resolve_precision",
 ]
 
-_USABLE: dict[str, Callable[[], int]] = {
-    "cpu": lambda: 1,
-    "cuda": lambda: torch.cuda.device_count(),
-    "mps": lambda: int(torch.backends.mps.is_available()),
-}
-"""How many devices there are, of each kind that can be computed on."""
+_KINDS = ("cpu", "cuda", "mps")  # of devices that can be computed on
 
 # cuBLAS reads this when its first handle is made; with it unset, deterministic matrix products are refused.
 _CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
@@ -44,9 +38,9 @@ def resolve_device(name: str | torch.device = "auto") -> torch.device:
         device = torch.device(name)
     except (RuntimeError, TypeError):
         device = None
-    if device is None or device.type not in _USABLE:
+    if device is None or device.type not in _KINDS:
         raise ConfigError(f"there is no device {str(name)!r} to compute on; choose auto, cpu, cuda, cuda:N or mps.")
-    found = _USABLE[device.type]()
+    found = getattr(torch, device.type).device_count()
     if (device.index or 0) >= found:
         raise ConfigError(
             f"device {name} is not there: torch sees {found} {device.type.upper()} devices; choose cpu, or auto for "
@@ -55,7 +49,7 @@ def resolve_device(name: str | torch.device = "auto") -> torch.device:
     return device
 
 
-def resolve_precision(precision: Precision, device: torch.device) -> torch.dtype:
+def resolve_precision(precision: str, device: torch.device) -> torch.dtype:
     """The type that training computes in: bfloat16 on CUDA where the chip has it, float32 elsewhere, when `auto`."""
     if precision == "auto":
         fast = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)

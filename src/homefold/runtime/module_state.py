@@ -24,11 +24,7 @@ def rebuilt(
     Weights are never drawn at random only to be replaced. That takes most of the time, and memory that no one has where
     a description asks for sizes that its tensors do not have: what is not written to is not taken from the system.
 
-    Args:
-        build: makes the module.
-        tensors: as its `state_dict` has them.
-        what: what they are called in the sentence that refuses them.
-        may_be_infinite: names of tensors whose values may be infinite.
+    `what` they are called begins the sentence that refuses them; the values of those that `may_be_infinite` may be.
     """
     with _NothingDrawn():
         try:
@@ -52,13 +48,8 @@ class _NothingDrawn(TorchFunctionMode):
 
 
 def load_exactly(module: nn.Module, tensors: Any, what: str) -> None:
-    """Load `tensors` into a module; a `ModelFileError` where they are not those that it holds.
-
-    Args:
-        module: whose `state_dict` has their names, shapes and dtypes.
-        tensors: by name.
-        what: what they are called in the sentence that refuses them.
-    """
+    """Load `tensors` into a module; a `ModelFileError` where they are not those of its `state_dict`, by name, shape and
+    dtype."""
     _require_tensors(tensors, what)
     problem = ""
     try:

@@ -6,7 +6,6 @@ import sys
 import traceback
 from collections.abc import Iterable
 from contextlib import redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
@@ -17,13 +16,8 @@ from homefold.runtime.registry import Registry
 __all__ = ["load_plugin", "load_plugins", "plugin_sources"]
 
 
-@dataclass(frozen=True)
-class _Plugin:
-    module: ModuleType
-    source: bytes
-
-
-_plugins: dict[Path, _Plugin] = {}
+# Each with what its file held when it was loaded.
+_plugins: dict[Path, tuple[ModuleType, bytes]] = {}
 
 
 def load_plugins(paths: Iterable[Path | str]) -> None:
@@ -45,17 +39,17 @@ def load_plugin(path: Path | str, source: bytes | None = None) -> ModuleType:
         return _unchanged(place, source)
     if source is None and typed.suffix != ".py":
         raise ConfigError(
-            f"--plugin takes Python files, and {path} does not end in .py; write other words of the command before it."
+            f"a plugin is a Python file, and {path} does not end in .py; other words of a command stand before plugins."
         )
     if source is None and not place.is_file():
-        raise ConfigError(f"there is no file {path}, which --plugin names.")
+        raise ConfigError(f"there is no file {path}, which a plugin is to be loaded from.")
     imported = next((module for module in list(sys.modules.values()) if file_of(module) == place), None)
     if imported is not None:
         return imported
     source = place.read_bytes() if source is None else source
     module = ModuleType(f"homefold_plugin_{digest(str(place).encode())}")
     module.__file__ = str(place)
-    _plugins[place], sys.modules[module.__name__] = _Plugin(module, source), module
+    _plugins[place], sys.modules[module.__name__] = (module, source), module
     keep_source(module, source)
     if str(place.parent) not in sys.path:
         sys.path.append(str(place.parent))
@@ -71,14 +65,14 @@ def load_plugin(path: Path | str, source: bytes | None = None) -> ModuleType:
 
 
 def _unchanged(place: Path, source: bytes | None) -> ModuleType:
-    plugin = _plugins[place]
+    module, before = _plugins[place]
     try:
         now = place.read_bytes() if source is None else source
     except OSError:
-        now = plugin.source
-    if now != plugin.source and key_of_source(now) != key_of_source(plugin.source):
+        now = before
+    if now != before and key_of_source(now) != key_of_source(before):
         raise ConfigError(f"the plugin {place} changed since this process loaded it; start Python again.")
-    return plugin.module
+    return module
 
 
 def _what_failed(path: Path | str, place: Path, error: BaseException) -> str:
@@ -95,4 +89,4 @@ def _what_failed(path: Path | str, place: Path, error: BaseException) -> str:
 
 def plugin_sources() -> dict[Path, bytes]:
     """What each plugin of this process held when it was loaded, for processes that are to run the same."""
-    return {place: plugin.source for place, plugin in _plugins.items()}
+    return {place: source for place, (_, source) in _plugins.items()}

@@ -31,12 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Processes:
-    """This process among those that train together.
-
-    Args:
-        rank: its number, from 0; the first writes and speaks for all.
-        count: how many there are.
-    """
+    """This process among the `count` that train together, by its number from 0: the first speaks for all."""
 
     rank: int = 0
     count: int = 1
@@ -77,11 +72,8 @@ def local_device(name: str) -> str:
 
 @contextmanager
 def joined_processes(device: torch.device) -> Iterator[Processes]:
-    """Inside the block the processes that torchrun started are one group; a process alone is alone.
-
-    Args:
-        device: of this process: NCCL joins CUDA devices, Gloo CPUs.
-    """
+    """Inside the block the processes that torchrun started are one group, by NCCL on CUDA and by Gloo on CPUs; a
+    process alone is alone."""
     if not started_by_torchrun() or distributed.is_initialized():
         yield current_processes()
         return
@@ -97,7 +89,7 @@ class _GatherRows(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, rows: torch.Tensor) -> torch.Tensor:
-        return _gather(rows)
+        return gather_labels(rows)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
@@ -113,13 +105,10 @@ def gather_rows(rows: torch.Tensor) -> torch.Tensor:
 
 
 def gather_labels(labels: torch.Tensor) -> torch.Tensor:
-    """Labels `(n,)` of all processes as `(count · n,)`."""
-    return _gather(labels)
-
-
-def _gather(rows: torch.Tensor) -> torch.Tensor:
-    parts = [torch.empty_like(rows, memory_format=torch.contiguous_format) for _ in range(current_processes().count)]
-    distributed.all_gather(parts, rows.contiguous())
+    """Labels `(n,)`, or rows without gradients, of all processes, one below the other."""
+    count = current_processes().count
+    parts = [torch.empty_like(labels, memory_format=torch.contiguous_format) for _ in range(count)]
+    distributed.all_gather(parts, labels.contiguous())
     return torch.cat(parts)
 
 

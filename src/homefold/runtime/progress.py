@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
+from rich import progress
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 __all__ = ["ProgressReporter", "RichReporter", "SilentReporter", "Task"]
 
@@ -37,32 +29,28 @@ class ProgressReporter(Protocol):
         """A line for the person watching."""
 
 
-class _SilentTask:
-    def advance(self, steps: int = 1, **facts: float | str) -> None:
-        pass
-
-
 class SilentReporter:
     """Reports nothing: the default of the Python interface."""
 
     @contextmanager
     def task(self, description: str, total: int) -> Iterator[Task]:
-        yield _SilentTask()
+        yield self
+
+    def advance(self, steps: int = 1, **facts: float | str) -> None:
+        pass
 
     def message(self, text: str) -> None:
         pass
 
 
 class _RichTask:
-    def __init__(self, progress: Progress, task_id: TaskID) -> None:
-        self._progress, self._id = progress, task_id
+    def __init__(self, bars: progress.Progress, task_id: progress.TaskID) -> None:
+        self._bars, self._id = bars, task_id
 
     def advance(self, steps: int = 1, **facts: float | str) -> None:
         shown = "  ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in facts.items())
-        if shown:
-            self._progress.update(self._id, advance=steps, facts=shown)
-        else:
-            self._progress.update(self._id, advance=steps)
+        fields: dict[str, Any] = {"facts": shown} if shown else {}
+        self._bars.update(self._id, advance=steps, **fields)
 
 
 class RichReporter:
@@ -74,16 +62,15 @@ class RichReporter:
     @contextmanager
     def task(self, description: str, total: int) -> Iterator[Task]:
         columns = (
-            TextColumn("{task.description:<16}"),
-            BarColumn(bar_width=14),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("[dim]{task.fields[facts]}"),
+            progress.TextColumn("{task.description:<16}"),
+            progress.BarColumn(bar_width=14),
+            progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(),
+            progress.TimeRemainingColumn(),
+            progress.TextColumn("[dim]{task.fields[facts]}"),
         )
-        with Progress(*columns, console=self.console, transient=False) as progress:
-            task_id = progress.add_task(description, total=total, facts="")
-            yield _RichTask(progress, task_id)
+        with progress.Progress(*columns, console=self.console) as bars:
+            yield _RichTask(bars, bars.add_task(description, total=total, facts=""))
 
     def message(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)

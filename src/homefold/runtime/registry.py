@@ -26,7 +26,7 @@ class Registry(Generic[T]):
         *places: modules that register some; of a package, all its files.
         order: sorts the things; by name where None.
         also: what else can be chosen, for the error, as in "or timm:NAME".
-        error: what an unknown name raises.
+        error: that an unknown name raises.
 
     >>> colours: Registry[str] = Registry("colour")
     >>> colours.add("red", "#f00")
@@ -56,10 +56,7 @@ class Registry(Generic[T]):
     def add(self, name: str, thing: T, by: Any = None) -> None:
         """Register `thing` as `name`, which must be free, but for the same code of the same file again.
 
-        Args:
-            name: what people type.
-            thing: what it stands for.
-            by: the class or function it is made by, where that is not the thing itself.
+        `by` is the class or function that makes it, where that is not the thing itself.
         """
         maker = thing if by is None else by
         origin = remember_code(maker)

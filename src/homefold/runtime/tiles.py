@@ -49,13 +49,8 @@ def steady_tile(
 
     Tried once on random rows for each owner and key. Only a CPU promises equal bytes, so only there it is tried.
 
-    Args:
-        owner: the module whose shapes decide which kernels run.
-        key: what else decides it, such as settings.
-        function: rows `(size, *row_shape)` to anything with a row each.
-        row_shape: shape of one row.
-        size: the tile one would like.
-        device: where it computes.
+    The shapes of `owner` decide which kernels run, and what else does is in `key`. `function` takes rows
+    `(size, *row_shape)` to anything with a row each.
     """
     if device.type != "cpu" or size == 1:
         return size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from homefold.classifier import ClassifierConfig
 from homefold.config import HomefoldConfig, SearchConfig, saved_config
@@ -13,7 +13,9 @@ from homefold.config.values import Finite, Seed, dataclass
 from homefold.errors import ConfigError, ModelFileError
 from homefold.manifold import ManifoldConfig, ManifoldReport
 
-__all__ = ["ProjectorConfig", "images_config", "projector_config"]
+__all__ = ["FeatureSettings", "ProjectorConfig", "images_config", "projector_config"]
+
+C = TypeVar("C")
 
 
 @dataclass(frozen=True)
@@ -34,36 +36,30 @@ class ProjectorConfig:
     """The search."""
 
 
-def images_config(description: Mapping[str, Any], path: Path | str) -> HomefoldConfig:
-    """The settings of a saved `Homefold`; a `ModelFileError` where they say something else.
+FeatureSettings = HomefoldConfig | ProjectorConfig
+"""What says how features are classified."""
 
-    Args:
-        description: from `read_model_folder`.
-        path: of the folder, for the sentence that refuses it.
-    """
+
+def images_config(description: Mapping[str, Any], path: Path | str) -> HomefoldConfig:
+    """The settings of a `Homefold` saved at `path`; a `ModelFileError` where the description says something else."""
     if description["kind"] != "images":
         raise ModelFileError(f"{path} holds a projector of features; load it with ManifoldProjector.load.")
-    try:
-        config = saved_config(HomefoldConfig, description["settings"], f"the model in {path}")
-        config.require_consistent()
-        ManifoldReport.from_dict(description["measured"]["manifold"])
-    except (ConfigError, ModelFileError) as error:
-        raise ModelFileError(f"the model in {path} has an odd description: {error}") from None
-    return config
+    return _described(HomefoldConfig, description, f"the model in {path}")
 
 
 def projector_config(description: Mapping[str, Any], path: Path | str) -> ProjectorConfig:
-    """The settings of a saved `ManifoldProjector`; a `ModelFileError` where they say something else.
-
-    Args:
-        description: from `read_model_folder`.
-        path: of the folder, for the sentence that refuses it.
-    """
+    """The settings of a `ManifoldProjector`, likewise."""
     if description["kind"] != "features":
         raise ModelFileError(f"{path} holds a model of images; load it with Homefold.load.")
+    return _described(ProjectorConfig, description, f"the projector in {path}")
+
+
+def _described(kind: type[C], description: Mapping[str, Any], called: str) -> C:
     try:
-        config = saved_config(ProjectorConfig, description["settings"], f"the projector in {path}")
+        config = saved_config(kind, description["settings"], called)
+        if isinstance(config, HomefoldConfig):
+            config.require_consistent()
         ManifoldReport.from_dict(description["measured"]["manifold"])
     except (ConfigError, ModelFileError) as error:
-        raise ModelFileError(f"the projector in {path} has an odd description: {error}") from None
+        raise ModelFileError(f"{called} has an odd description: {error}") from None
     return config

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
 
 import numpy as np
 import torch
@@ -15,31 +14,23 @@ from homefold.features import FeatureNet, build_feature_net
 from homefold.features.extraction import extract_views
 from homefold.stages.task import ImageSet
 
-__all__ = ["Encoder", "NetEncoder", "build_net", "frozen"]
+__all__ = ["Encoder", "build_net", "frozen"]
 
 
-class Encoder(ABC):
-    """Turns images into raw features.
+class Encoder:
+    """Turns images into raw features by a frozen network, which lies on `device`."""
 
-    Args:
-        device: where it computes.
-    """
-
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
+    def __init__(self, device: torch.device, net: nn.Module | None = None) -> None:
+        self.device, self._net = device, net
 
     @property
-    @abstractmethod
     def net(self) -> nn.Module:
         """From images `(n, 3, h, w)` in [0, 1] to features `(n, d)`, frozen."""
+        assert self._net is not None
+        return self._net
 
     def of(self, images: ImageSet, views: tuple[View, ...] = WHOLE) -> tuple[torch.Tensor, float]:
-        """Raw features `(n, d)` of images, and the seconds that they took when they were computed.
-
-        Args:
-            images: of any domain.
-            views: how each image is seen; the features are the mean of all views.
-        """
+        """Raw features `(n, d)`, the mean of all views, and the seconds that they took when they were computed."""
         return self.extract(images.pixels, views)
 
     def extract(self, pixels: np.ndarray, views: tuple[View, ...] = WHOLE) -> tuple[torch.Tensor, float]:
@@ -49,34 +40,10 @@ class Encoder(ABC):
         return z, time.perf_counter() - began
 
 
-class NetEncoder(Encoder):
-    """An encoder whose network is there already.
-
-    Args:
-        net: frozen, on `device`.
-        device: where it computes.
-    """
-
-    def __init__(self, net: nn.Module, device: torch.device) -> None:
-        super().__init__(device)
-        self._net = net
-
-    @property
-    def net(self) -> nn.Module:
-        return self._net
-
-
 def build_net(
     config: HomefoldConfig, image_size: tuple[int, int], *, pretrained: bool, backbone: nn.Module | None = None
 ) -> FeatureNet:
-    """f before training, or the shape of it for a trained state to be loaded into.
-
-    Args:
-        config: every setting.
-        image_size: `(height, width)`.
-        pretrained: whether to load the weights that training starts from.
-        backbone: in place of the configured one.
-    """
+    """f with the weights that training starts from, or the shape of it for a trained state to be loaded into."""
     return build_feature_net(
         config.features,
         image_size,

@@ -11,25 +11,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from homefold.classifier import Classifier, ClassifierConfig, build_classifier, fit_classifier
+from homefold.classifier import Classifier, build_classifier, fit_classifier
 from homefold.classifier.temperature import apply_temperature
 from homefold.config.search import SearchConfig
 from homefold.data.splits import stratified_rows
 from homefold.errors import ManifoldCollapsedError, ModelFileError, NotFiniteError, TrainingDivergedError, cut
 from homefold.features.loss import cosine_normalise
-from homefold.manifold import (
-    Manifold,
-    ManifoldConfig,
-    ManifoldReport,
-    build_manifold,
-    fit_manifold,
-)
+from homefold.manifold import Manifold, ManifoldConfig, ManifoldReport, build_manifold, fit_manifold
 from homefold.projection import Projection, project
 from homefold.projection.projector import preferred_tile
 from homefold.runtime.device import one_thread
 from homefold.runtime.module_state import rebuilt, require_finite
 from homefold.runtime.progress import ProgressReporter
 from homefold.runtime.tiles import apply_in_tiles, steady_tile
+from homefold.stages.description import FeatureSettings
 from homefold.stages.predictions import NOT_SEARCHED, Predictions
 
 __all__ = ["FeatureModel", "calibration_features", "fit_feature_model", "to_sphere"]
@@ -47,28 +42,18 @@ def to_sphere(z: torch.Tensor) -> torch.Tensor:
 
 @dataclass
 class FeatureModel:
-    """A manifold and a classifier of features, and how features are brought to the one before the other sees them.
-
-    Args:
-        manifold: G.
-        classifier: C.
-        search: the default settings of the search.
-        normalise: scale features to the sphere first.
-        class_names: one name a class.
-        seed: of random starts.
-        calibration: `(m, d)` held-out source features, normalised as in training: they say which off-manifold
-            distance is usual.
-        temperature: that the logits are divided by before they become probabilities; 1 leaves them.
-    """
+    """A manifold and a classifier of features, and how features are brought to the one before the other sees them."""
 
     manifold: Manifold
     classifier: Classifier
     search: SearchConfig
-    normalise: bool
+    normalise: bool  # scale features to the sphere first
     class_names: tuple[str, ...]
-    seed: int
+    seed: int  # of random starts
     calibration: torch.Tensor
+    """`(m, d)` held-out source features, as in training: they say which off-manifold distance is usual."""
     temperature: float = 1.0
+    """That the logits are divided by before they become probabilities."""
 
     def __post_init__(self) -> None:
         self._scales: dict[SearchConfig, float] = {}
@@ -105,12 +90,10 @@ class FeatureModel:
         config = config or self.search
         self._wait_until_ready()
         executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="homefold-ready")
-        self._getting_ready = executor.submit(self._project_one, config)
+        self._getting_ready = executor.submit(
+            lambda: self.classify(project(self.manifold, self.calibration[:1], config, seed=self.seed), config)
+        )
         executor.shutdown(wait=False)
-
-    def _project_one(self, config: SearchConfig) -> None:
-        one = self.calibration[:1]
-        self.classify(project(self.manifold, one, config, seed=self.seed), config)
 
     def _wait_until_ready(self) -> None:
         getting_ready, self._getting_ready = self._getting_ready, None
@@ -123,17 +106,15 @@ class FeatureModel:
         It is saved for the model's own settings; for others fewer features must do, since a search may be long.
         """
         if config not in self._scales:
-            rows = self.calibration if config == self.search else self._fewer_calibration_rows()
+            rows = self.calibration
+            if config != self.search:  # a seeded draw: in their order classes and domains may take turns
+                most = -(-len(rows) // _PART_FOR_OTHER_SETTINGS)
+                drawn = stratified_rows(np.zeros(len(rows)), most, self.seed)
+                rows = rows[torch.from_numpy(drawn).to(self.device)].contiguous()
             found = project(self.manifold, rows, config, seed=self.seed)
             quantile = torch.quantile(1 - found.similarity_after, _CALIBRATION_QUANTILE)
             self._scales[config] = max(float(quantile), _SMALLEST_SCALE)
         return self._scales[config]
-
-    def _fewer_calibration_rows(self) -> torch.Tensor:
-        """A seeded draw: in their order classes and domains may take turns."""
-        most = -(-len(self.calibration) // _PART_FOR_OTHER_SETTINGS)
-        rows = stratified_rows(np.zeros(len(self.calibration)), most, self.seed)
-        return self.calibration[torch.from_numpy(rows).to(self.device)].contiguous()
 
     def logits(self, z: torch.Tensor) -> torch.Tensor:
         """C's output `(n, classes)` for prepared or projected features."""
@@ -150,14 +131,7 @@ class FeatureModel:
         config: SearchConfig | None = None,
         reporter: ProgressReporter | None = None,
     ) -> Predictions:
-        """Answers for raw features `(n, d)`; without projection C sees the features themselves.
-
-        Args:
-            z: the features.
-            projected: bring them to the manifold first.
-            config: other settings of the search than the model's own.
-            reporter: is told the progress of the search.
-        """
+        """Answers for raw features `(n, d)`; without projection C sees the features themselves."""
         if projected:
             return self.classify(self.project(z, config, reporter), config)
         prepared = self.prepare(z)
@@ -199,37 +173,20 @@ class FeatureModel:
     @staticmethod
     def from_tensors(
         tensors: dict[str, torch.Tensor],
+        config: FeatureSettings,
         *,
-        manifold_config: ManifoldConfig,
-        classifier_config: ClassifierConfig,
-        search: SearchConfig,
-        normalise: bool,
         class_names: tuple[str, ...],
-        seed: int,
         manifold_report: dict[str, Any],
         device: torch.device,
         feature_dim: int,
     ) -> FeatureModel:
-        """Rebuild what `tensors` was taken from; what does not fit the settings is refused.
-
-        Args:
-            tensors: as `tensors` gave them.
-            manifold_config: of G.
-            classifier_config: of C.
-            search: the default settings of the search.
-            normalise: whether features are scaled to the sphere first.
-            class_names: one name a class.
-            seed: of random starts.
-            manifold_report: what was measured of G.
-            device: where to compute.
-            feature_dim: dimensions of a feature.
-        """
+        """Rebuild what `tensors` was taken from; what does not fit the settings is refused."""
         parts = _parts(tensors)
-        manifold = rebuilt(lambda: build_manifold(manifold_config, feature_dim), parts["manifold"], "the manifold")
+        manifold = rebuilt(lambda: build_manifold(config.manifold, feature_dim), parts["manifold"], "the manifold")
         manifold.require_bank()
         manifold.report = ManifoldReport.from_dict(manifold_report)
         classifier = rebuilt(
-            lambda: build_classifier(classifier_config, feature_dim, len(class_names)),
+            lambda: build_classifier(config.classifier, feature_dim, len(class_names)),
             parts["classifier"],
             "the classifier",
         )
@@ -237,14 +194,14 @@ class FeatureModel:
         model = FeatureModel(
             manifold.to(device),
             classifier.to(device),
-            search,
-            normalise,
+            config.search,
+            config.normalise_features,
             class_names,
-            seed,
+            config.seed,
             calibration.to(device),
             temperature,
         )
-        model._scales[search] = scale
+        model._scales[config.search] = scale
         return model
 
 
@@ -253,10 +210,8 @@ def _parts(tensors: dict[str, torch.Tensor]) -> dict[str, dict[str, torch.Tensor
     parts: dict[str, dict[str, torch.Tensor]] = {"manifold": {}, "classifier": {}, "": {}}
     for name, value in tensors.items():
         part, dot, inner = name.partition(".")
-        if dot and part in parts:
-            parts[part][inner] = value
-        else:
-            parts[""][name] = value
+        known = dot and part in parts
+        parts[part if known else ""][inner if known else name] = value
     return parts
 
 
@@ -289,28 +244,22 @@ def fit_feature_model(
     train_labels: torch.Tensor,
     held_out: torch.Tensor,
     held_out_labels: torch.Tensor,
+    config: FeatureSettings,
     *,
     class_names: tuple[str, ...],
-    manifold_config: ManifoldConfig,
-    classifier_config: ClassifierConfig,
-    search: SearchConfig,
-    normalise: bool,
-    seed: int,
     device: torch.device,
     held_out_domains: torch.Tensor | None = None,
-    reporter: ProgressReporter | None = None,
 ) -> FeatureModel:
     """Stages 2 and 3 on raw source features `(n, d)` with labels `(n,)`, selected on the held-out ones."""
     train, held_out = train.to(device).float(), held_out.to(device).float()
     train_labels, held_out_labels = train_labels.to(device), held_out_labels.to(device)
+    seed, normalise = config.seed, config.normalise_features
     if normalise:
         train, held_out = to_sphere(train), to_sphere(held_out)
     with one_thread(device):
-        manifold = _usable_manifold(
-            manifold_config, train, held_out, labels=train_labels, seed=seed, device=device, reporter=reporter
-        )
+        manifold = _usable_manifold(config.manifold, train, held_out, labels=train_labels, seed=seed, device=device)
         classifier = fit_classifier(
-            classifier_config,
+            config.classifier,
             train,
             train_labels,
             held_out,
@@ -318,10 +267,9 @@ def fit_feature_model(
             num_classes=len(class_names),
             seed=seed,
             device=device,
-            reporter=reporter,
         )
     calibration = calibration_features(held_out, held_out_labels, held_out_domains, seed)
-    return FeatureModel(manifold, classifier, search, normalise, class_names, seed, calibration)
+    return FeatureModel(manifold, classifier, config.search, normalise, class_names, seed, calibration)
 
 
 def _usable_manifold(config: ManifoldConfig, *features: torch.Tensor, **options: Any) -> Manifold:
@@ -346,14 +294,8 @@ def _usable_manifold(config: ManifoldConfig, *features: torch.Tensor, **options:
 def calibration_features(
     held_out: torch.Tensor, labels: torch.Tensor, domains: torch.Tensor | None, seed: int
 ) -> torch.Tensor:
-    """Enough of the prepared held-out features, `(m, d)`, to calibrate the off-manifold score.
-
-    Args:
-        held_out: `(n, d)` features.
-        labels: `(n,)` class of each.
-        domains: `(n,)` source domain of each, where it is known.
-        seed: of the draw.
-    """
+    """Enough of the prepared held-out features `(n, d)`, evenly of classes and domains, to calibrate the off-manifold
+    score."""
     groups = labels.cpu() if domains is None else torch.stack([labels.cpu(), domains.cpu()], dim=1)
     rows = stratified_rows(groups.numpy(), _CALIBRATION_ROWS, seed)
     return held_out[torch.from_numpy(rows).to(held_out.device)].contiguous()

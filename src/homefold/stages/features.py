@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import asdict, replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -18,10 +17,11 @@ from homefold.config.views import WHOLE, View
 from homefold.features import FeatureConfig, FeatureNet, TrainedFeatures, train_features
 from homefold.features.averaging import interpolate_back
 from homefold.features.backbones import build_backbone, find_weights
-from homefold.features.style_variation import require_style_layers
+from homefold.features.blocks import last_modules
 from homefold.stages.encoder import Encoder, build_net, frozen
 from homefold.stages.own_code import backbone_code
 from homefold.stages.task import ImageSet, TaskKey, TrainingTask
+from homefold.store.files import file_digest
 from homefold.store.stage_store import Stage, StageId, stage_id
 
 __all__ = [
@@ -44,11 +44,7 @@ _AFTER_TRAINING = ("keep_pretrained",)
 
 @cache
 def _file_digest(path: Path, size: int, modified_ns: int) -> str:
-    hasher = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            hasher.update(block)
-    return hasher.hexdigest()[:24]
+    return file_digest(path)[:24]
 
 
 def weights_identity(config: FeatureConfig) -> str:
@@ -58,10 +54,7 @@ def weights_identity(config: FeatureConfig) -> str:
     if own or config.weights in ("none", "timm") or not known:
         return "none" if own else config.weights
     path = find_weights(config.backbone, config.weights)
-    if path is None:
-        return config.weights
-    about = path.stat()
-    return _file_digest(path, about.st_size, about.st_mtime_ns)
+    return config.weights if path is None else _file_digest(path, path.stat().st_size, path.stat().st_mtime_ns)
 
 
 def require_stage_1(config: HomefoldConfig) -> None:
@@ -69,7 +62,7 @@ def require_stage_1(config: HomefoldConfig) -> None:
     features = config.features
     features.require_consistent()
     if features.mix_style_layers:
-        require_style_layers(features, _untrained(features.backbone))
+        last_modules(_untrained(features.backbone), features.mix_style_layers, "mix_style_layers")
 
 
 @lru_cache(maxsize=1)
@@ -136,9 +129,7 @@ def fine_tuning_config(config: FeatureConfig) -> FeatureConfig:
 class FeatureStage(Encoder):
     """A trained f and the features it gives, each computed once and kept.
 
-    Args:
-        task: what it was trained on.
-        stages: its states in their order; the last one answers, those before it are what it was made from.
+    The last of `stages` answers; those before it are what it was made from.
     """
 
     def __init__(self, task: TrainingTask, stages: tuple[Stage, ...]) -> None:

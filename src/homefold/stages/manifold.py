@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any
 
-from homefold.config.manifolds import MANIFOLDS
+from homefold.config.manifold import MANIFOLDS
 from homefold.errors import ManifoldCollapsedError, TrainingDivergedError
 from homefold.manifold import Manifold, ManifoldConfig, ManifoldReport, build_manifold, fit_manifold
 from homefold.runtime.device import one_thread

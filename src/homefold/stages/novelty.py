@@ -43,11 +43,7 @@ def virtual_logit(z: torch.Tensor, known: torch.Tensor, layer: nn.Linear) -> tor
 
     The origin o is where the layer's logits are as near to zero as they get; of d directions the main half is kept; α
     brings the residual of known features to the size of their largest logits.
-
-    Args:
-        z: `(n, d)` what the last layer of a classifier sees.
-        known: `(m, d)` the same of source images.
-        layer: that last layer.
+    z: `(n, d)` is what the last layer of a classifier sees, and known: `(m, d)` the same of source images.
     """
     z, known, weight, bias = (values.double() for values in (z, known, layer.weight, layer.bias))
     origin = -torch.linalg.pinv(weight) @ bias

@@ -6,13 +6,12 @@ from typing import Any
 
 from homefold.config import HomefoldConfig
 from homefold.config.backbones import BACKBONES
-from homefold.config.manifold import ManifoldConfig
-from homefold.config.manifolds import MANIFOLDS
+from homefold.config.manifold import MANIFOLDS
 from homefold.errors import ModelFileError, shown
 from homefold.runtime.code import joined_keys, key_of_thing
 from homefold.runtime.registry import Registry
 
-__all__ = ["backbone_code", "config_code", "manifold_code", "require_backbone", "require_manifold"]
+__all__ = ["backbone_code", "config_code", "manifold_code", "require_registered"]
 
 
 def backbone_code(name: str) -> str:
@@ -30,32 +29,11 @@ def config_code(config: HomefoldConfig) -> str:
     return joined_keys([backbone_code(config.features.backbone), manifold_code(config.manifold.kind)])
 
 
-def require_backbone(config: HomefoldConfig, where: object) -> None:
-    """Refuse to load a model whose backbone nobody registered; loading never runs code by itself.
-
-    Args:
-        config: the model's.
-        where: the model lies.
-    """
-    name = config.features.backbone
-    if not name.startswith("timm:"):
-        _require(name, BACKBONES, where)
-
-
-def require_manifold(config: ManifoldConfig, where: object) -> None:
-    """Refuse to load a model whose manifold nobody registered.
-
-    Args:
-        config: the model's.
-        where: the model lies.
-    """
-    _require(config.kind, MANIFOLDS, where)
-
-
-def _require(name: str, registry: Registry[Any], where: object) -> None:
+def require_registered(name: str, registry: Registry[Any], where: object) -> None:
+    """Refuse to load the model at `where`, of which nobody registered the backbone or the manifold."""
     if name not in registry:
         raise ModelFileError(
             f"the model in {where} has the {registry.kind} {shown(name)}, which is none of homefold's own "
-            f"({', '.join(registry)}): it came from a plugin. Loading a model runs no code by itself; name that plugin "
-            f"again by --plugin FILE.py, or by homefold.load_plugin in Python."
+            f"({', '.join(registry)}): it came from a plugin. Loading a model runs no code by itself; name the file of "
+            f"that plugin again, in Python by homefold.load_plugin."
         )

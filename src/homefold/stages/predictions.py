@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,25 +20,24 @@ NOT_SEARCHED = ("none",)
 
 def require_threshold(threshold: float) -> None:
     """Refuse what no off-manifold score can be compared with: text, NaN, and what is below every score."""
-    if isinstance(threshold, bool) or not isinstance(threshold, numbers.Real) or not threshold >= 0:
+    if not _is_number(threshold) or not threshold >= 0:
         raise ConfigError(f"the off-manifold score to abstain above must be a number from 0; got {shown(threshold)}.")
 
 
 def require_confidence(confidence: float) -> None:
     """Refuse what no confidence can be compared with: all that is not a number from 0 to 1."""
-    is_number = isinstance(confidence, numbers.Real) and not isinstance(confidence, bool)
-    if not is_number or not 0 <= confidence <= 1:
+    if not _is_number(confidence) or not 0 <= confidence <= 1:
         raise ConfigError(f"the confidence to abstain below must be a number from 0 to 1; got {shown(confidence)}.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 @contextmanager
 def rows_named(names: Sequence[str], first: int = 0) -> Iterator[None]:
-    """Inside, an answer that is not finite is told by the name of its sample, where there are names, else by its place.
-
-    Args:
-        names: one a sample, or none.
-        first: how many samples were answered before.
-    """
+    """Inside, an answer that is not finite is told by the name of its sample, where there are names, else by its place
+    after the `first` samples, which were answered before."""
     try:
         yield
     except NotFiniteError as error:
@@ -81,13 +80,9 @@ class Prediction:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON; without a path, or a label without projection, when there is none."""
-        named = {name: getattr(self, name) for name in _FIELDS}
-        values = {name: value for name, value in named.items() if value or name not in _OPTIONAL}
+        optional = ("path", "label_without_projection")
+        values = {name: value for name, value in vars(self).items() if value or name not in optional}
         return {"label": self.label, "confidence": self.confidence, **values}
-
-
-_FIELDS = tuple(item.name for item in fields(Prediction))
-_OPTIONAL = ("path", "label_without_projection")
 
 
 @dataclass(frozen=True)
@@ -210,16 +205,9 @@ class Predictions:
         """One after the other."""
         if not parts:
             raise DataError("there is nothing to predict: no image was given.")
-        fixed = ("class_names", "start_names", "paths", "engine")
         joined: dict[str, Any] = {
-            item.name: np.concatenate([getattr(part, item.name) for part in parts])
-            for item in fields(Predictions)
-            if item.name not in fixed
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name, value in vars(parts[0]).items()
+            if isinstance(value, np.ndarray)
         }
-        return Predictions(
-            **joined,
-            class_names=parts[0].class_names,
-            start_names=parts[0].start_names,
-            engine=parts[0].engine,
-            paths=tuple(path for part in parts for path in part.paths),
-        )
+        return replace(parts[0], **joined, paths=tuple(path for part in parts for path in part.paths))

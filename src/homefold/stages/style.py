@@ -50,13 +50,7 @@ def _with_names(style: StyleConfig, backbone: str, side: int) -> StyleConfig:
 
 
 class StyledStage(FeatureStage):
-    """Stage 1, where an image's style is brought to the source styles on its way.
-
-    Args:
-        task: what f was trained on.
-        features: stage 1.
-        stage: the source styles.
-    """
+    """Stage 1, where an image's style is brought to the source styles, which are `stage`, on its way."""
 
     def __init__(self, task: TrainingTask, features: FeatureStage, stage: Stage) -> None:
         super().__init__(task, features.stages)

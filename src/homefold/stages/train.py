@@ -31,10 +31,8 @@ def planned_stages(key: TaskKey, *, projected: bool = True) -> tuple[StageId, ..
 def train_stages(task: TrainingTask, *, projected: bool = True, any_manifold: bool = False) -> TrainedModel:
     """Train f, G, C and the source styles, or find them again where they were trained before.
 
-    Args:
-        task: source images, settings, and where stages are kept.
-        projected: whether a manifold is needed; without one the nearest source feature stands in its place, unused.
-        any_manifold: go on with the nearest source feature where the manifold asked for cannot be learned.
+    Unless `projected`, no manifold is needed, and the nearest source feature stands in its place, unused. With
+    `any_manifold` it does so as well where the manifold asked for cannot be learned.
     """
     config = task.config
     features = train_feature_stage(task)

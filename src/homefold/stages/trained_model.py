@@ -23,56 +23,43 @@ __all__ = ["Answer", "TrainedModel"]
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """The answers for a set of images, and what led to them.
-
-    Args:
-        predictions: one an image.
-        seconds: that they took, features included.
-        features: `(n, d)` raw features, the mean of all views.
-        found: where the projection brought them; None without projection.
-        plain: the answer without projection, to compare with; None where that was not asked.
-    """
+    """The answers for a set of images, and what led to them."""
 
     predictions: Predictions
     seconds: float
+    """That they took, features included."""
     features: torch.Tensor
+    """`(n, d)` raw features, the mean of all views."""
     found: Projection | None = None
+    """Where the projection brought them."""
     plain: Answer | None = None
+    """The answer without projection, where that was asked to compare with."""
 
 
 @dataclass(eq=False)
 class TrainedModel:
-    """f, G, C and the source styles.
-
-    Args:
-        config: every setting, the blocks of style by their names in this network.
-        encoder: f.
-        feature_model: G, C and the search.
-        domains: names of the source domains.
-        reports: what each stage measured on held-out source images.
-        style: the source styles; None where styles are left as they are.
-        styled: f, where an image's style is brought to the sources' on its way; None where `style` is.
-        stages: what it stands on, where it was trained here.
-    """
+    """f, G, C and the source styles."""
 
     config: HomefoldConfig
+    """Every setting, the blocks of style by their names in this network."""
     encoder: Encoder
     feature_model: FeatureModel
     domains: tuple[str, ...]
     reports: dict[str, Any] = field(default_factory=dict)
+    """What each stage measured on held-out source images."""
     style: StyleModel | None = None
+    """The source styles; None where styles are left as they are."""
     styled: Encoder | None = None
+    """f, where an image's style is brought to the sources' on its way; None where `style` is."""
     stages: tuple[Stage, ...] = ()
+    """What it stands on, where it was trained here."""
 
     def encode(
         self, images: ImageSet, look: LookConfig | None = None, *, styled: bool = True
     ) -> tuple[torch.Tensor, float]:
         """What the search is given: raw features `(n, d)`, and the seconds that they took.
 
-        Args:
-            images: of any domain.
-            look: other settings of it than the model's own.
-            styled: after styles were brought to the sources', where the model does so; False leaves them as they are.
+        Where `styled`, styles are brought to the sources' before, if the model does so.
         """
         asked = look or self.config.look
         moved = self.styled if styled and asked.styles else None
@@ -89,14 +76,13 @@ class TrainedModel:
         bring_home: Callable[[torch.Tensor], Projection] | None = None,
         compare: bool = False,
     ) -> Answer:
-        """Answers for images of any domain.
+        """Answers for images of any domain and of the model's size.
 
         Args:
-            images: of the model's size.
+            images: to answer for.
             projected: bring each feature to the source manifold first; False is the control.
             styled: bring styles to the sources' first; by default where `projected`.
-            look: other settings of it than the model's own.
-            search: other settings of it than the model's own.
+            look, search: other settings than the model's own.
             bring_home: another way to bring raw features to the manifold than the model's own.
             compare: answer without projection too, which takes another pass of f where styles are brought home.
         """

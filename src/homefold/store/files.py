@@ -12,7 +12,7 @@ import re
 import secrets
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "atomic_directory",
+    "digest",
+    "file_digest",
     "is_temporary",
     "naming",
     "plain_json",
@@ -52,12 +54,8 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.
 
 @contextmanager
 def naming(path: Path | str, temporary: Path | None = None) -> Iterator[None]:
-    """Let an error for want of room inside the block name `path`: the system names no file that is open already.
-
-    Args:
-        path: that a person knows.
-        temporary: what is written in its place meanwhile.
-    """
+    """Let an error for want of room inside the block name `path`: the system names no file that is open already, and
+    a person does not know `temporary`, which is written in its place."""
     try:
         yield
     except OSError as error:
@@ -88,21 +86,15 @@ def is_temporary(path: Path) -> bool:
 
 def _left_behind(path: Path, kind: str) -> list[Path]:
     """What processes of this machine that no longer run left beside `path`."""
-    found = []
-    for item in path.parent.glob(f".{glob.escape(path.name)}.*.{_HOST}-*.{kind}"):
-        pid = item.name.rsplit(".", 3)[1]
-        if pid.isdigit() and not _runs(int(pid)):
-            found.append(item)
-    return found
+    found = path.parent.glob(f".{glob.escape(path.name)}.*.{_HOST}-*.{kind}")
+    return [item for item in found if (pid := item.name.rsplit(".", 3)[1]).isdigit() and not _runs(int(pid))]
 
 
 def _runs(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return isinstance(error, PermissionError)
     return True
 
 
@@ -148,10 +140,8 @@ def atomic_directory(path: Path | str, require_replaceable: Callable[[Path], Non
 
     A directory that stood at `path` is moved aside first and deleted only once the new one is in place.
 
-    Args:
-        path: where the directory shall stand; where it is a link, what it points to is replaced.
-        require_replaceable: raises where what stands at `path` may not be deleted; asked before the block and again
-            before the exchange.
+    Where `path` is a link, what it points to is replaced. `require_replaceable` raises where that may not be deleted;
+    it is asked before the block and again before the exchange.
     """
     path = Path(os.path.realpath(path) if os.path.exists(path) else os.path.abspath(path))
     require_replaceable(path)
@@ -185,6 +175,22 @@ def plain_json(value: Any) -> Any:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     return [plain_json(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def digest(value: Any) -> str:
+    """24 hex digits that stand for plain values: dicts, lists, text and numbers.
+
+    >>> digest({"a": 1, "b": (2, 3)}) == digest({"b": [2, 3], "a": 1})
+    True
+    """
+    text = json.dumps(plain_json(value), sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_json(path: Path | str, value: Any) -> None:
@@ -229,16 +235,11 @@ def _parse(text: str) -> Any:
         raise ValueError("it is nested too deeply") from None
     level = [value]
     for _ in range(_DEEPEST):
-        level = [item for part in level for item in _inside(part)]
+        parts = (part.values() if isinstance(part, dict) else part for part in level if isinstance(part, dict | list))
+        level = [item for part in parts for item in part]
     if level:
         raise ValueError("it is nested too deeply")
     return value
-
-
-def _inside(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -318,4 +319,5 @@ def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
             names = file.keys()
             return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
     except (SafetensorError, TypeError, ValueError, RuntimeError) as error:
-        raise ModelFileError(f"{path} cannot be read ({cut(str(error))}); it was truncated or edited.") from None
+        told = str(error).partition("\n")[0]  # torch adds a trace of its own calls
+        raise ModelFileError(f"{path} cannot be read ({cut(told)}); it was truncated or edited.") from None

@@ -15,9 +15,7 @@ __all__ = ["claimed", "locked", "locked_beside"]
 def locked(descriptor: int, *, wait: bool = True) -> Iterator[bool]:
     """Hold the lock of an open file or folder inside the block, and say whether it is held.
 
-    Args:
-        descriptor: of the open file.
-        wait: for whoever holds it; without waiting the block may run without the lock, and is told so.
+    Without `wait` the block may run while somebody else holds the lock, and is told so.
     """
     held = lock_descriptor(descriptor, blocking=wait)
     try:
@@ -29,12 +27,7 @@ def locked(descriptor: int, *, wait: bool = True) -> Iterator[bool]:
 
 @contextmanager
 def claimed(path: Path, *, wait: bool) -> Iterator[bool]:
-    """Hold the lock file at `path` inside the block, and delete it after; say whether it is held.
-
-    Args:
-        path: of the lock file, made when it is not there.
-        wait: as for `locked`.
-    """
+    """Hold the lock file at `path` inside the block, and delete it after; say whether it is held, as `locked` does."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path)
     try:

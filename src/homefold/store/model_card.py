@@ -46,34 +46,35 @@ def model_card(description: Mapping[str, Any]) -> str:
     features, manifold = config["features"], manifold_line(config["manifold"], reports["manifold"])
     skipped = len(reports["images"]["skipped"])
     seen = how_images_are_seen(config)
-    lines = [
-        "# A homefold model",
-        "",
-        f"Tells {len(description['classes'])} classes apart ({', '.join(description['classes'])}), also in "
-        "domains it has never seen: each image's feature is brought to the manifold of the source features before it "
-        "is classified.",
-        "",
-        f"- Source domains: {', '.join(description['source_domains'])}",
-        f"- Images: {reports['images']['trained_on']} trained on, {reports['images']['held_out']} held out for "
-        f"selection, {skipped} skipped as unreadable",
-        f"- Input: RGB, {config['preprocessing']['image_size']} px ({config['preprocessing']['resize']})",
-        f"- Network: {features['backbone']}, head {features['head']}; manifold: {manifold}",
-        f"- Training: {how_it_was_trained(features)}",
-        *([f"- Images of a new domain: {seen}"] if seen else []),
-        f"- On held-out *source* images: accuracy {reports['classifier']['held_out_accuracy']:.1%} without projection; "
+    seen = f"\n- Images of a new domain: {seen}" if seen else ""
+    measured = (
+        f"accuracy {reports['classifier']['held_out_accuracy']:.1%} without projection; "
         f"{reports['features']['criterion']} {reports['features']['held_out_loss']:.4f}; reconstruction cosine "
-        f"{reports['manifold']['reconstruction_cosine']:.3f}",
-        f"- Seed {config['seed']}; " + ", ".join(f"{k} {v}" for k, v in description["versions"].items()),
-        "",
-        "Accuracy on a new domain is usually lower than on the source domains; measure it with",
-        "`homefold evaluate MODEL DATA --domain NAME` before you rely on it. The off-manifold score of a prediction",
-        "says how unusual an image is for the model; above 1 it is farther out than 95 % of held-out source images.",
-        "",
-        "```python",
-        "from homefold import Homefold",
-        'model = Homefold.load("this/folder")',
-        'print(model.predict("image.jpg")[0])',
-        "```",
-        "",
-    ]
-    return "\n".join(lines)
+        f"{reports['manifold']['reconstruction_cosine']:.3f}"
+    )
+    versions = ", ".join(f"{name} {version}" for name, version in description["versions"].items())
+    return f"""# A homefold model
+
+Tells {len(description["classes"])} classes apart ({", ".join(description["classes"])}), also in \
+domains it has never seen: each image's feature is brought to the manifold of the source features before it \
+is classified.
+
+- Source domains: {", ".join(description["source_domains"])}
+- Images: {reports["images"]["trained_on"]} trained on, {reports["images"]["held_out"]} held out for selection, \
+{skipped} skipped as unreadable
+- Input: RGB, {config["preprocessing"]["image_size"]} px ({config["preprocessing"]["resize"]})
+- Network: {features["backbone"]}, head {features["head"]}; manifold: {manifold}
+- Training: {how_it_was_trained(features)}{seen}
+- On held-out *source* images: {measured}
+- Seed {config["seed"]}; {versions}
+
+Accuracy on a new domain is usually lower than on the source domains; measure it with
+`homefold evaluate MODEL DATA --domain NAME` before you rely on it. The off-manifold score of a prediction
+says how unusual an image is for the model; above 1 it is farther out than 95 % of held-out source images.
+
+```python
+from homefold import Homefold
+model = Homefold.load("this/folder")
+print(model.predict("image.jpg")[0])
+```
+"""

@@ -28,6 +28,7 @@ from typing_extensions import TypedDict
 from homefold.errors import ModelFileError, cut, shown
 from homefold.store.files import (
     atomic_directory,
+    file_digest,
     read_json,
     read_tensors,
     recover,
@@ -120,17 +121,6 @@ def _file(part: str) -> str:
     return f"{part}.safetensors"
 
 
-_FILES = {_DESCRIPTION, _DESCRIPTION_1, _CARD, *map(_file, _ALLOWED["images"])}
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
-    return digest.hexdigest()
-
-
 def _checksum(description: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()
 
@@ -144,17 +134,13 @@ def write_model_folder(
 ) -> None:
     """Write a model atomically: a crash or a full disk leaves whatever stood at `path` as it was.
 
-    Args:
-        path: the folder; a model that stands there is replaced, and so is an empty folder. Anything else is refused.
-        tensors: part → tensors by name.
-        description: JSON values that say how to rebuild the model.
-        card: Markdown for a person who finds the folder.
-        on_whole: told the model's checksum once all is written, and before it takes its place.
+    A model or an empty folder at `path` is replaced, and anything else refused. `tensors` are by part and by name; the
+    card is Markdown. `on_whole` is told the model's checksum once all is written, and before it takes its place.
     """
     with atomic_directory(path, require_replaceable) as folder:
         for part, named in tensors.items():
             write_tensors(folder / _file(part), named)
-        digests = {part: _sha256(folder / _file(part)) for part in tensors}
+        digests = {part: file_digest(folder / _file(part)) for part in tensors}
         content = {"format": FORMAT, "format_version": FORMAT_VERSION, **description, "digests": digests}
         checksum = _checksum(content)
         write_json(folder / _DESCRIPTION, {**content, "checksum": checksum})
@@ -204,7 +190,7 @@ def require_replaceable(path: Path) -> None:
     found = {item.name for item in path.iterdir()} if path.is_dir() else None
     if found is None or (found and not holds_model(path)):
         raise ModelFileError(f"{path} exists and is not a homefold model, so it is not replaced; choose another place.")
-    if others := sorted(found - _FILES):
+    if others := sorted(found - {_DESCRIPTION, _DESCRIPTION_1, _CARD, *map(_file, _ALLOWED["images"])}):
         named = ", ".join(others[:_NAMED_AT_MOST]) + (" …" if len(others) > _NAMED_AT_MOST else "")
         raise ModelFileError(
             f"{path} holds more than a model ({named}), so it is not replaced; move that away, or choose another place."
@@ -216,8 +202,7 @@ def require_replaceable(path: Path) -> None:
 def read_model_folder(path: Path | str) -> tuple[dict[str, dict[str, torch.Tensor]], dict[str, Any]]:
     """What `write_model_folder` of this version or an earlier one wrote; a sentence for anything else.
 
-    Returns:
-        Tensors by part and name, and an `ImagesDescription` or a `FeaturesDescription`, by its kind.
+    Gives tensors by part and name, and an `ImagesDescription` or a `FeaturesDescription`, by its kind.
     """
     path = Path(path)
     try:
@@ -299,10 +284,9 @@ def _checked(content: dict[str, Any], kind: str, folder: Path) -> dict[str, Any]
         _require_names(description["classes"], "classes")
         if kind == "images":
             _require_names(description["source_domains"], "source_domains")
-    except ValidationError as error:
-        raise ModelFileError(f"the {called} in {folder} has an odd description: {_sentence(error)}") from None
     except ValueError as error:
-        raise ModelFileError(f"the {called} in {folder} has an odd description: {error}") from None
+        told = _sentence(error) if isinstance(error, ValidationError) else error
+        raise ModelFileError(f"the {called} in {folder} has an odd description: {told}") from None
     return description
 
 
@@ -345,6 +329,6 @@ def _read_part(path: Path, digest: Any) -> dict[str, torch.Tensor]:
     if not path.exists():
         raise ModelFileError(f"{path} is missing; copy the whole model folder.")
     require_plain_file(path)
-    if _sha256(path) != digest:
+    if file_digest(path) != digest:
         raise ModelFileError(f"{path} is truncated or was changed: its checksum does not match; copy or fit it again.")
     return read_tensors(path)[0]

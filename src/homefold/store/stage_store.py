@@ -16,8 +16,7 @@ from torch import nn
 from homefold.errors import ModelFileError
 from homefold.runtime.module_state import load_exactly
 from homefold.runtime.text import require_text_path
-from homefold.store.files import is_temporary, plain_json, read_json, read_state, write_json, write_state
-from homefold.store.identity import digest
+from homefold.store.files import digest, is_temporary, plain_json, read_json, read_state, write_json, write_state
 from homefold.store.locking import locked_beside
 from homefold.version import __version__
 
@@ -33,17 +32,14 @@ _STATE, _ABOUT, _CHECKPOINT = "state.safetensors", "stage.json", "checkpoint.saf
 
 @dataclass(frozen=True)
 class StageId:
-    """A stage before it is trained.
-
-    Args:
-        kind: `features`, `manifold`, `classifier`, or what a method calls a stage of its own.
-        identity: everything that decides its result, as plain values.
-        digest: stands for kind and identity.
-    """
+    """A stage before it is trained."""
 
     kind: str
+    """`features`, `manifold`, `classifier`, or what a method calls a stage of its own."""
     identity: dict[str, Any]
+    """Everything that decides its result, as plain values."""
     digest: str
+    """Stands for kind and identity."""
 
     @property
     def name(self) -> str:
@@ -59,21 +55,17 @@ def stage_id(kind: str, **identity: Any) -> StageId:
 
 @dataclass(frozen=True)
 class Stage:
-    """A trained stage.
-
-    Args:
-        id: what it is.
-        folder: where it lies; other things that follow from it alone may be kept there.
-        state: what its training returned: nested dicts and lists of tensors, numbers and text.
-        seconds: that its training took, whenever that was.
-        made_now: whether it was trained by this very call.
-    """
+    """A trained stage."""
 
     id: StageId
     folder: Path
+    """Where it lies; other things that follow from it alone may be kept there."""
     state: Any
+    """What its training returned: nested dicts and lists of tensors, numbers and text."""
     seconds: float
+    """That its training took, whenever that was."""
     made_now: bool
+    """Whether it was trained by this very call."""
 
     def part(self, name: str) -> Any:
         """A part of its state by name; a `ModelFileError` where there is none."""
@@ -91,9 +83,6 @@ class StageStore:
 
     Whoever needs a stage holds its lock while looking and training, so a second process waits and then reads. The lock
     ends with its process: after a kill the next one trains, from the checkpoint if there is one. Files appear whole.
-
-    Args:
-        root: the folder; made when the first stage is.
     """
 
     def __init__(self, root: Path | str) -> None:
@@ -143,11 +132,7 @@ class StageStore:
     def derived(self, folder: Path, name: str, make: Callable[[], Any], fits: Callable[[Any], bool]) -> Any:
         """What `make` returns, kept as a file in a stage's folder: features of some images, say.
 
-        Args:
-            folder: of the stage.
-            name: of the file.
-            make: gives the state to keep.
-            fits: whether what was found is of the form that `make` gives; what is not is made again.
+        What is found there and does not fit is made again.
         """
         path = folder / f"{name}.safetensors"
         with locked_beside(path):
@@ -198,9 +183,8 @@ class StageStore:
 class MemoryStages(StageStore):
     """Stages that nobody asked to keep: each is trained once by whoever holds this, and written nowhere.
 
-    Args:
-        beside: stages of another process that trains together with this one; what is finished there is read, and a
-            checkpoint there is gone on from.
+    Where another process trains together with this one, `beside` are its stages: what is finished there is read, and a
+    checkpoint there is gone on from.
     """
 
     def __init__(self, beside: Path | str | None = None) -> None:

@@ -1,8 +1,15 @@
 """The style of an unseen image brought to the styles of the sources, inside the network, its content kept."""
 
-from homefold.config.style import StyleConfig
-from homefold.style.blocks import named_blocks
-from homefold.style.model import StyleModel, collect_styles, fit_style, require_channels, style_modules, styled_net
+from homefold.config.whole import StyleConfig
+from homefold.style.model import (
+    StyleModel,
+    collect_styles,
+    fit_style,
+    named_blocks,
+    require_channels,
+    style_modules,
+    styled_net,
+)
 from homefold.style.statistics import map_style, restyle
 
 __all__ = [

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from homefold.config.style import StyleConfig
+from homefold.config.whole import EARLY, StyleConfig
 from homefold.errors import ConfigError, ModelFileError
 from homefold.features.batches import ImageStore
-from homefold.features.blocks import backbone_blocks, block_outputs, last_modules
+from homefold.features.blocks import backbone_blocks, block_outputs, early_blocks, last_modules
 from homefold.features.extraction import image_tile
 from homefold.features.network import FeatureNet
 from homefold.runtime.module_state import rebuilt
@@ -22,16 +22,29 @@ from homefold.runtime.tiles import apply_in_tiles
 from homefold.runtime.triton_ready import why_no_triton
 from homefold.style.statistics import map_style, restyle
 
-__all__ = ["StyleModel", "collect_styles", "fit_style", "require_channels", "style_modules", "styled_net"]
+__all__ = [
+    "StyleModel",
+    "collect_styles",
+    "fit_style",
+    "named_blocks",
+    "require_channels",
+    "style_modules",
+    "styled_net",
+]
 
 _SMALLEST_DEVIATION = 1e-3
 _OF_THE_KERNEL = (torch.float32, torch.bfloat16, torch.float16)
 
 
+def named_blocks(config: StyleConfig, backbone: nn.Module, size: tuple[int, int]) -> StyleConfig:
+    """`config` with the names that `early` stands for in this network: none where it has no such maps."""
+    return replace(config, blocks=early_blocks(backbone, size)) if config.blocks == (EARLY,) else config
+
+
 def style_modules(backbone: nn.Module, names: Sequence[str]) -> list[nn.Module]:
     """The last module of each named block, in their order."""
     modules = last_modules(backbone, names, "blocks of style")
-    passed = [block.name for block in backbone_blocks(backbone) if block.name in names]
+    passed = [name for name in backbone_blocks(backbone) if name in names]
     if passed != list(names):
         raise ConfigError(
             f"blocks of style must stand in the order in which an image passes them, {' '.join(passed)}; got "
@@ -62,12 +75,9 @@ def kernel_fits(maps: torch.Tensor) -> bool:
 
 
 class BlockStyle(nn.Module):
-    """Moves styles after one block to the mean source style there.
+    """Moves styles after one block to the mean source style `(2 c,)` there, as far as `weight` says.
 
-    Args:
-        mean: `(2 c,)` of the source styles.
-        deviation: `(2 c,)` of the source styles; saved with them, and not needed to move any.
-        weight: how far a style is moved.
+    The deviation `(2 c,)` of the source styles is saved with them, and not needed to move any.
     """
 
     mean: torch.Tensor
@@ -89,12 +99,9 @@ class BlockStyle(nn.Module):
 
 
 class StyleModel(nn.Module):
-    """Source styles after each of some blocks.
+    """Source styles after each of `config.blocks`: one part a block, in their order.
 
-    Args:
-        config: which blocks, and how styles are modelled.
-        parts: one a block, in the order of `config.blocks`; where each source domain has its own, those of the first
-            domain, then those of the next.
+    Where each source domain has its own, those of the first domain come first, then those of the next.
     """
 
     def __init__(self, config: StyleConfig, parts: Sequence[BlockStyle]) -> None:
@@ -111,20 +118,17 @@ class StyleModel(nn.Module):
     @staticmethod
     def from_tensors(tensors: Mapping[str, torch.Tensor], config: StyleConfig) -> StyleModel:
         """What `state_dict` was taken from; what does not fit the settings is refused."""
-        homes = 1
+        names = config.blocks
         if config.manifold == "domains":
-            homes = max(1, sum(name.endswith(".mean") for name in tensors) // len(config.blocks))
-        sizes = [_size_of_style(tensors, i, name) for i, name in enumerate(config.blocks * homes)]
+            names *= max(1, sum(name.endswith(".mean") for name in tensors) // len(names))
+        sizes = [_size_of_style(tensors, i, name) for i, name in enumerate(names)]
 
         def build() -> StyleModel:
-            return StyleModel(
-                config, [BlockStyle(torch.zeros(size), torch.ones(size), config.weight) for size in sizes]
-            )
+            return StyleModel(config, [BlockStyle(torch.zeros(n), torch.ones(n), config.weight) for n in sizes])
 
         model = rebuilt(build, tensors, "the model of styles")
-        for name, part in zip(config.blocks * homes, model.parts, strict=True):
-            assert isinstance(part, BlockStyle)
-            if not bool((part.deviation > 0).all()):
+        for name, part in zip(names, model.parts, strict=True):
+            if not bool((part.get_buffer("deviation") > 0).all()):
                 raise ModelFileError(f"the styles after {name} have deviations that are not positive.")
         return model
 
@@ -139,20 +143,13 @@ def _size_of_style(tensors: Mapping[str, torch.Tensor], index: int, name: str) -
 
 
 def require_channels(style: StyleModel, backbone: nn.Module, size: tuple[int, int]) -> None:
-    """Refuse styles that are not those of the maps after their blocks.
-
-    Args:
-        style: what was saved.
-        backbone: of the network; its outline will do.
-        size: height and width of its images.
-    """
+    """Refuse styles that are not those of the maps after their blocks; of the backbone its outline will do."""
     blocks = style.config.blocks
     outputs = block_outputs(backbone, blocks, size, "blocks of style")
     for parts in style.homes:
         for name, part in zip(blocks, parts, strict=True):
-            assert isinstance(part, BlockStyle)
-            output = outputs.get(name)
-            if not isinstance(output, torch.Tensor) or output.ndim != 4 or 2 * output.shape[1] != len(part.mean):
+            output, mean = outputs.get(name), part.get_buffer("mean")
+            if not isinstance(output, torch.Tensor) or output.ndim != 4 or 2 * output.shape[1] != len(mean):
                 raise ModelFileError(f"the styles after {name} are not of this network: they have other channels.")
 
 
@@ -168,15 +165,12 @@ def collect_styles(
     store = ImageStore(images, device)
     seen: dict[str, torch.Tensor] = {}
 
-    def keep(name: str) -> Any:
-        def hook(_module: nn.Module, _inputs: Any, output: torch.Tensor) -> None:
-            _require_map(name, output)
-            seen[name] = map_style(output)
-
-        return hook
+    def look(name: str, output: torch.Tensor) -> None:
+        _require_map(name, output)
+        seen[name] = map_style(output)
 
     handles = [
-        module.register_forward_hook(keep(name))
+        module.register_forward_hook(lambda _module, _inputs, output, name=name: look(name, output))
         for name, module in zip(blocks, style_modules(net.backbone, blocks), strict=True)
     ]
 
@@ -239,11 +233,7 @@ def _fit_blocks(
 
 
 class MeanBackbone(nn.Module):
-    """The mean of what several backbones make of the same images.
-
-    Args:
-        backbones: whose outputs have one shape.
-    """
+    """The mean of what several backbones make of the same images."""
 
     def __init__(self, backbones: Sequence[nn.Module]) -> None:
         super().__init__()
@@ -269,15 +259,11 @@ def styled_net(net: FeatureNet, style: StyleModel) -> FeatureNet:
 def _moving_backbone(backbone: nn.Module, blocks: Sequence[str], parts: Sequence[nn.Module]) -> nn.Module:
     """A copy of a backbone that moves styles after each of `blocks`."""
 
-    def moving(part: nn.Module, name: str) -> Any:
-        def hook(_module: nn.Module, _inputs: Any, output: torch.Tensor) -> torch.Tensor:
-            _require_map(name, output)
-            moved: torch.Tensor = part(output)
-            return moved
-
-        return hook
+    def move(part: nn.Module, name: str, output: torch.Tensor) -> Any:
+        _require_map(name, output)
+        return part(output)
 
     copied = copy.deepcopy(backbone).eval()
     for name, module, part in zip(blocks, style_modules(copied, blocks), parts, strict=True):
-        module.register_forward_hook(moving(part, name))
+        module.register_forward_hook(lambda _module, _inputs, output, part=part, name=name: move(part, name, output))
     return copied

@@ -13,11 +13,7 @@ _LARGEST_STRETCH = math.log(4.0)
 
 
 def map_style(maps: torch.Tensor) -> torch.Tensor:
-    """`(n, 2 c)`: the channels' means, then the logarithms of their standard deviations.
-
-    Args:
-        maps: `(n, c, h, w)`.
-    """
+    """`(n, 2 c)` of `maps: (n, c, h, w)`: the channels' means, then the logarithms of their standard deviations."""
     # By the mean of squares: on a CPU torch.var_mean takes three times as long.
     mean = maps.mean(dim=(2, 3), dtype=torch.float32)
     squares = torch.linalg.vector_norm(maps, dim=(2, 3), dtype=torch.float32).square() / maps.shape[2:].numel()

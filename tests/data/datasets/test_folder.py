@@ -231,7 +231,7 @@ def test_a_single_domain_works(photos):
 
 def test_one_bad_image_is_named(photos):
     bad = _bad(photos / "inside" / "cat" / "broken.png")
-    with pytest.raises(DataError, match=r"broken\.png is not an image.*--skip-bad") as caught:
+    with pytest.raises(DataError, match=r"broken\.png is not an image.*skip_bad") as caught:
         load_folder(photos, size=(2, 2))
     assert str(bad) in str(caught.value)
 
@@ -256,7 +256,7 @@ def test_all_bad_images_are_named_up_to_ten_with_their_number(photos):
     assert all(f"broken{i:02}.png" in message for i in range(10))
     assert "broken10.png" not in message
     assert "and 2 more" in message
-    assert "--skip-bad" in message
+    assert "skip_bad" in message
 
 
 def test_skipping_may_not_empty_a_class_or_a_domain(photos):

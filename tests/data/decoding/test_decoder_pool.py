@@ -20,7 +20,7 @@ from trees import Listener, write_tar, write_zip
 
 from homefold.data import BadImageError, LoadRequest, load_dataset, load_images
 from homefold.data.archives import FileImage, archive_images
-from homefold.data.decoding import choice as decoder_choice
+from homefold.data.decoding import pool as decoder_pool
 from homefold.data.decoding.many import decode_into
 from homefold.data.decoding.pool import DecoderPool
 from homefold.data.index import ImageSource
@@ -92,13 +92,12 @@ def _assert_same(found, expected) -> None:
 @pytest.fixture
 def by_processes(monkeypatch):
     """Has every call decode in processes, and sees to it that none of them stays."""
-    shared = decoder_choice._Shared()
-    monkeypatch.setattr(decoder_choice, "_shared", shared)
-    monkeypatch.setattr(decoder_choice, "allowed_cores", lambda: 2)
+    shared = DecoderPool()
+    monkeypatch.setattr(decoder_pool, "_shared", shared)
+    monkeypatch.setattr(decoder_pool, "allowed_cores", lambda: 2)
     monkeypatch.setenv("HOMEFOLD_DECODERS", "processes")
     yield shared
-    if shared.pool is not None:
-        _close_and_check(shared.pool)
+    _close_and_check(shared)
 
 
 def _close_and_check(pool: DecoderPool) -> None:
@@ -116,7 +115,7 @@ def test_files_of_every_kind_give_the_bytes_and_the_words_that_threads_give(tmp_
     sources = _files(tmp_path)
     expected = _by_threads(sources, size, resize)
     _assert_same(_decoded(sources, None, size, resize), expected)
-    assert len(by_processes.pool.process_ids) == 2
+    assert len(by_processes.process_ids) == 2
     assert [Path(name).name for _, name, _, _ in expected[1]] == [
         "cut.jpg",
         "cut.png",
@@ -133,7 +132,7 @@ def test_members_of_archives_give_the_bytes_and_the_words_that_threads_give(tmp_
         sources = [source for _, source in archive_images(archive)]
         assert len(sources) == len(_contents())
         _assert_same(_decoded(sources, None), _by_threads(sources))
-    assert by_processes.pool is not None
+    assert by_processes.process_ids
 
 
 @pytest.mark.slow
@@ -151,7 +150,7 @@ def test_the_programs_own_settings_decide_which_images_are_bad(tmp_path, by_proc
     sources = _files(tmp_path)
     found = _decoded(sources, None)
     _assert_same(found, _by_threads(sources))
-    assert len(by_processes.pool.process_ids) == 2
+    assert len(by_processes.process_ids) == 2
     assert ("cut.jpg" in {Path(name).name for _, name, _, _ in found[1]}) != tolerant
 
 
@@ -159,7 +158,7 @@ def test_the_programs_own_settings_decide_which_images_are_bad(tmp_path, by_proc
 def test_one_pool_serves_calls_of_any_number_and_size(tmp_path, by_processes):
     files = _files(tmp_path)
     _decoded(files[:1], None)
-    first = by_processes.pool.process_ids
+    first = by_processes.process_ids
 
     @given(chosen=st.lists(st.sampled_from(files), max_size=60), side=st.sampled_from([1, 8, 150, 1300]))
     def check(chosen, side):
@@ -168,7 +167,7 @@ def test_one_pool_serves_calls_of_any_number_and_size(tmp_path, by_processes):
         _assert_same(_decoded(chosen, None, (side, 8)), _by_threads(chosen, (side, 8)))
 
     check()
-    assert by_processes.pool.process_ids == first
+    assert by_processes.process_ids == first
 
 
 @pytest.mark.slow
@@ -201,10 +200,19 @@ def test_a_dataset_is_cached_with_the_same_bytes(tmp_path, by_processes, cache_d
         path.write_bytes(_encoded("JPEG", seed=i))
     listener = Listener()
     found = load_dataset(tmp_path / "photos", size=(9, 9), reporter=listener)
-    assert by_processes.pool is not None
+    assert by_processes.process_ids
     assert listener.decoded == 12
     monkeypatch.setenv("HOMEFOLD_DECODERS", "threads")
     assert load_dataset(tmp_path / "photos", size=(9, 9), use_cache=False).fingerprint() == found.fingerprint()
+
+
+@pytest.mark.slow
+def test_what_a_reporter_raises_comes_out_and_ends_the_processes(tmp_path, by_processes, monkeypatch):
+    monkeypatch.setattr(Listener, "advance", lambda *_, **__: os.read(-1, 1))
+    images = np.zeros((6, 8, 8, 3), np.uint8)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        decode_into(images, _files(tmp_path)[:6], range(6), LoadRequest(reporter=Listener()))
+    assert by_processes.process_ids == ()
 
 
 @pytest.mark.slow
@@ -212,7 +220,7 @@ def test_settings_that_cannot_work_are_told_as_threads_tell_them(tmp_path, by_pr
     (tmp_path / "image.png").write_bytes(_encoded("PNG"))
     with pytest.raises(ConfigError, match="at least 1 each"):
         load_images([tmp_path / "image.png"], size=(0, 8))
-    assert by_processes.pool is not None
+    assert by_processes.process_ids
 
 
 def test_the_setting_must_be_one_of_three(tmp_path, monkeypatch):
@@ -236,31 +244,31 @@ def test_the_setting_must_be_one_of_three(tmp_path, monkeypatch):
 )
 def test_processes_are_used_where_they_pay_or_are_asked_for(monkeypatch, setting, cores, images, running, expected):
     monkeypatch.setenv("HOMEFOLD_DECODERS", setting)
-    monkeypatch.setattr(decoder_choice, "_shared", decoder_choice._Shared())
-    monkeypatch.setattr(decoder_choice, "allowed_cores", lambda: cores)
-    monkeypatch.setattr(decoder_choice._Shared, "runs", running)
-    with decoder_choice.borrowed_decoders(images) as pool:
+    monkeypatch.setattr(decoder_pool, "_shared", DecoderPool())
+    monkeypatch.setattr(decoder_pool, "allowed_cores", lambda: cores)
+    monkeypatch.setattr(DecoderPool, "process_ids", (1,) if running else ())
+    with decoder_pool.borrowed_decoders(images) as pool:
         assert (pool is not None) == expected
-        with decoder_choice.borrowed_decoders(images) as second:
+        with decoder_pool.borrowed_decoders(images) as second:
             assert second is None, "one call at a time"
 
 
 @pytest.mark.slow
 def test_processes_that_were_started_ahead_are_those_that_decode(tmp_path, by_processes):
-    decoder_choice.start_decoders(1)
-    assert by_processes.pool is not None
-    ahead = by_processes.pool.process_ids
-    assert len(ahead) == decoder_choice.allowed_cores()
+    decoder_pool.start_decoders(1)
+    assert by_processes.process_ids
+    ahead = by_processes.process_ids
+    assert len(ahead) == decoder_pool.allowed_cores()
     sources = _files(tmp_path)
     _assert_same(_decoded(sources, None), _by_threads(sources))
-    assert by_processes.pool.process_ids == ahead
+    assert by_processes.process_ids == ahead
 
 
 def test_no_process_is_started_ahead_where_threads_will_decode(by_processes, monkeypatch):
-    decoder_choice.start_decoders(0)
+    decoder_pool.start_decoders(0)
     monkeypatch.setenv("HOMEFOLD_DECODERS", "threads")
-    decoder_choice.start_decoders(5000)
-    assert by_processes.pool is None
+    decoder_pool.start_decoders(5000)
+    assert by_processes.process_ids == ()
 
 
 @pytest.mark.parametrize(
@@ -271,19 +279,19 @@ def test_processes_that_torchrun_started_share_the_cores(monkeypatch, together, 
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
     if together is not None:
         monkeypatch.setenv("LOCAL_WORLD_SIZE", together)
-    assert decoder_choice.allowed_cores() == expected
+    assert decoder_pool.allowed_cores() == expected
 
 
 def test_a_number_of_workers_means_threads(tmp_path, by_processes):
     _decoded(_files(tmp_path), 2)
-    assert by_processes.pool is None
+    assert by_processes.process_ids == ()
 
 
 def test_without_an_interpreter_to_start_threads_do_it(tmp_path, by_processes, monkeypatch):
     sources = _files(tmp_path)
     monkeypatch.setattr(sys, "executable", "/opt/program/uwsgi")
     _assert_same(_decoded(sources, None), _by_threads(sources))
-    assert by_processes.pool is None
+    assert by_processes.process_ids == ()
 
 
 @pytest.mark.slow
@@ -304,12 +312,12 @@ def test_what_a_dead_process_would_have_done_threads_do_with_one_warning(tmp_pat
     sources = _files(tmp_path) * 3
     expected = _by_threads(sources)
     _decoded(sources, None)
-    for process_id in by_processes.pool.process_ids[:how_many]:
+    for process_id in by_processes.process_ids[:how_many]:
         os.kill(process_id, signal.SIGKILL)
     with pytest.warns(RuntimeWarning, match=r"a decoder process ended \(signal 9\).*HOMEFOLD_DECODERS=threads") as told:
         _assert_same(_decoded(sources, None), expected)
     assert len(told) == 1
-    assert len(by_processes.pool.process_ids) == 2 - how_many
+    assert len(by_processes.process_ids) == 2 - how_many
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         _assert_same(_decoded(sources, None), expected)
@@ -345,7 +353,7 @@ def test_a_process_that_dies_over_an_image_leaves_it_to_threads(tmp_path, monkey
 
     def kill_whoever_opens_it() -> None:
         with pipe.open("wb"):
-            for process_id in by_processes.pool.process_ids:
+            for process_id in by_processes.process_ids:
                 os.kill(process_id, signal.SIGKILL)
 
     killer = threading.Thread(target=kill_whoever_opens_it, daemon=True)
@@ -398,13 +406,13 @@ _SCRIPT = """
 import signal
 import sys
 from homefold.data import load_images
-from homefold.data.decoding.choice import shared_decoders
+from homefold.data.decoding import pool
 
 # What a shell starts in the background ignores interrupts, and so do its children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # No guard: a script that is run again by its own children would never end.
 load_images(sys.argv[1:2], size=(8, 8))
-print(*shared_decoders().process_ids, flush=True)
+print(*pool._shared.process_ids, flush=True)
 load_images(sys.argv[2:], size=(8, 8))
 """
 
@@ -464,18 +472,18 @@ def test_a_fork_of_a_process_that_decodes_starts_its_own(tmp_path):
     code = """
 import os, sys
 from homefold.data import load_images
-from homefold.data.decoding.choice import shared_decoders
+from homefold.data.decoding import pool
 expected = load_images(sys.argv[1:], size=(8, 8))[0]
-ours = shared_decoders().process_ids
+ours = pool._shared.process_ids
 child = os.fork()
-assert (shared_decoders() is None) == (child == 0)
+assert (pool._shared.process_ids == ()) == (child == 0)
 assert (load_images(sys.argv[1:], size=(8, 8))[0] == expected).all()
 if child:
     assert os.waitpid(child, 0)[1] == 0
-    assert shared_decoders().process_ids == ours
+    assert pool._shared.process_ids == ours
     assert (load_images(sys.argv[1:], size=(8, 8))[0] == expected).all()
 else:
-    assert not set(ours) & set(shared_decoders().process_ids)
+    assert not set(ours) & set(pool._shared.process_ids)
 """
     ended = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code, str(tmp_path / "image.png")],

@@ -264,7 +264,7 @@ def test_our_limit_stands_instead_of_pillows_and_leaves_that_one_alone(tmp_path,
 def test_an_empty_file_is_named(tmp_path):
     path = tmp_path / "empty.jpg"
     path.write_bytes(b"")
-    with pytest.raises(BadImageError, match=r"empty\.jpg is empty \(0 bytes\)\. Replace it.*--skip-bad"):
+    with pytest.raises(BadImageError, match=r"empty\.jpg is empty \(0 bytes\)\. Replace it.*skip_bad"):
         decode_image(path, size=(8, 8))
 
 

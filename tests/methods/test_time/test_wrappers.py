@@ -97,10 +97,10 @@ def test_a_test_time_method_wraps_no_other():
 @pytest.mark.parametrize("name", FAST)
 def test_it_leaves_the_wrapped_model_as_it_was(name, finished, scan):
     base = finished(BASE[name])
-    before = {key: value.clone() for key, value in base.trained.net.state_dict().items()}
+    before = {key: value.clone() for key, value in base.trained.classifier_network().state_dict().items()}
     expected = ask(base.trained, scan)
     ask(base.wrapped_by(name, **FAST[name]), scan)
-    after = base.trained.net.state_dict()
+    after = base.trained.classifier_network().state_dict()
     assert all(torch.equal(after[key], before[key]) for key in before)
     assert np.array_equal(ask(base.trained, scan, "again"), expected)
 

@@ -20,10 +20,9 @@ from homefold.manifold.base import mlp
 from homefold.projection import chosen_engine, project
 from homefold.projection.engines import Search, choose_engine
 from homefold.projection.engines.batched import batched
+from homefold.projection.engines.compiled import TensorSearch
 from homefold.projection.engines.reference import reference
-from homefold.projection.engines.tensor_search import TensorSearch
 from homefold.projection.rules.objective import (
-    MLPGradient,
     gradient_function,
     loss_and_gradient,
     mlp_decoder,
@@ -74,15 +73,15 @@ def test_the_gradient_by_hand_is_that_of_autograd(decode, repeats):
     u = starts.reshape(3 * repeats, -1)
     expected = loss_and_gradient(decode, u, targets.repeat_interleave(repeats, dim=0))
     by_hand = gradient_function(decode, targets, repeats)
-    assert isinstance(by_hand, MLPGradient)
     torch.testing.assert_close(by_hand(u), expected)
+    assert by_hand(u)[1].data_ptr() == by_hand(u)[1].data_ptr(), "autograd would not write over the gradient"
     p, c = (term.repeat_interleave(repeats, dim=0) for term in mlp_decoder(decode).target_terms(targets))
     torch.testing.assert_close(mlp_loss_and_gradient(mlp_decoder(decode), u, p, c), expected)
 
 
 def test_a_target_of_zeros_is_similar_to_nothing_and_pulls_nowhere():
     decode = _decoder(0, 3, 5, 4)
-    loss, gradient = MLPGradient(mlp_decoder(decode), torch.zeros(2, 4, dtype=torch.float64))(torch.ones(2, 3).double())
+    loss, gradient = gradient_function(decode, torch.zeros(2, 4, dtype=torch.float64))(torch.ones(2, 3).double())
     assert loss.tolist() == [1, 1]
     assert gradient.abs().max() == 0
 
@@ -95,7 +94,7 @@ def test_every_way_to_carry_the_rows_ends_where_the_reference_does(decode, confi
     with torch.no_grad():
         assert_same_search(batched(decode, targets, starts, config), expected)
         k = starts.shape[2]
-        search = TensorSearch(decode, n * s, config, starts, latent_dim=k, feature_dim=targets.shape[1])
+        search = TensorSearch(decode, config, targets, starts.reshape(n * s, k))
         search.reset(targets, starts.reshape(n * s, k))
         search.run(graphs=False)
         chosen, steps = search.result()
@@ -172,7 +171,7 @@ def test_the_projection_says_which_engine_ran(manifold):
 @pytest.mark.slow
 def test_a_decoder_that_a_search_was_made_for_is_not_kept_alive():
     decode = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh())
-    search = TensorSearch(decode, 4, SearchConfig(), torch.zeros(1), latent_dim=2, feature_dim=3)
+    search = TensorSearch(decode, SearchConfig(), torch.zeros(4, 3), torch.zeros(4, 2))
     watched = weakref.ref(decode)
     del decode
     gc.collect()
@@ -197,7 +196,7 @@ def test_the_arithmetic_that_a_gpu_compiles_is_that_of_the_rules(step, stop):
     decode = _decoder(3, 4, 8, 8, 6)
     targets, starts = _problem(decode, 3, 2)
     config = SearchConfig(step=step, stop=stop, steps=9, rate=0.05)
-    search = TensorSearch(decode, 6, config, starts, latent_dim=4, feature_dim=6)
+    search = TensorSearch(decode, config, targets, starts.reshape(6, 4))
     search.advance = torch.compile(search.advance, backend="aot_eager", dynamic=False, fullgraph=True)
     with torch.no_grad():
         search.reset(targets, starts.reshape(6, 4))

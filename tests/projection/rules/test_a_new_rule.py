@@ -14,16 +14,12 @@ from homefold.manifold import Manifold, ManifoldConfig, fit_manifold
 from homefold.manifold.base import mlp
 from homefold.projection import project
 from homefold.projection.engines import ENGINES
-from homefold.projection.engines.tensor_search import TensorSearch
+from homefold.projection.engines.compiled import TensorSearch
 from homefold.projection.rules.stopping import STOPPING_RULES, StoppingRule, stopping_rule
 
 
 class Third(StoppingRule):
     """Stop after the third step."""
-
-    @classmethod
-    def of(cls, config: SearchConfig) -> Third:
-        return cls()
 
     def memory(self, u: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return (u.clone(),)
@@ -72,7 +68,7 @@ def test_tensors_of_fixed_size_hold_what_it_remembers(config):
     decode, targets, starts = mlp(3, 16, 8), torch.randn(5, 8), torch.randn(5, 3)
     ends = []
     for settings in (config, SearchConfig(steps=3)):
-        search = TensorSearch(decode, 5, settings, starts, latent_dim=3, feature_dim=8)
+        search = TensorSearch(decode, settings, targets, starts)
         with torch.no_grad():
             search.reset(targets, starts)
             search.run(graphs=False)

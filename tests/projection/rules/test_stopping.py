@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from homefold.projection.rules.stopping.elbow import Elbow, elbow_index
-from homefold.projection.rules.stopping.fixed import Fixed
+from homefold.config.search import SearchConfig
+from homefold.projection.rules.stopping import Elbow, Fixed, elbow_index
 
 
 def obvious_elbow(curve: list[float], window: int) -> int:
@@ -48,7 +48,7 @@ def test_the_stored_elbow_is_the_obvious_one(curve, window):
 @given(curve=curves, window=st.sampled_from([1, 3, 5, 7]))
 def test_the_running_elbow_equals_the_stored_one_exactly(curve, window):
     losses = torch.from_numpy(np.stack([curve, curve[::-1].copy()], axis=1))
-    chosen, steps = run(Elbow(window), losses)
+    chosen, steps = run(Elbow(SearchConfig(window=window)), losses)
     index = elbow_index(losses, window)
     assert steps.tolist() == (index + 1).tolist()
     # Algorithm 1: U[i] is the latent *after* step i, which here is i + 1.
@@ -60,7 +60,7 @@ def test_the_elbow_of_two_straight_lines_is_where_they_meet():
     assert int(elbow_index(torch.cat([falling, flat])[:, None], window=5)) == pytest.approx(60, abs=3)
 
 
-@pytest.mark.parametrize("rule", [Elbow(5), Fixed()])
+@pytest.mark.parametrize("rule", [Elbow(SearchConfig()), Fixed(SearchConfig())])
 def test_memory_keeps_its_shape_and_is_never_written_to(rule):
     """So it can lie in tensors that a CUDA graph reads and writes, and the step's number in one of them."""
     first = rule.memory(torch.zeros(3, 2))
@@ -72,6 +72,6 @@ def test_memory_keeps_its_shape_and_is_never_written_to(rule):
 
 
 def test_fixed_takes_the_last():
-    chosen, steps = run(Fixed(), torch.rand(7, 2))
+    chosen, steps = run(Fixed(SearchConfig()), torch.rand(7, 2))
     assert chosen.flatten().tolist() == [7.0, 7.0]
     assert steps.tolist() == [7, 7]

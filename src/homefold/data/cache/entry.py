@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
-import secrets
 import shutil
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any
 
 import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from homefold.store.files import write_atomically
 
 try:
     import fcntl
@@ -34,30 +38,32 @@ def create_array(file: IO[bytes], n: int, size: tuple[int, int]) -> np.memmap[An
     A full disk is told now: a mapped page that finds no room later ends the process without a word.
     """
     shape = (n, *size, 3)
-    offset = _write_header(file, shape)
+    header = _header(shape)
+    total = len(header) + int(np.prod(shape))
+    file.write(header)
     file.flush()
-    total = offset + int(np.prod(shape))
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file.fileno(), 0, total)
     elif shutil.disk_usage(Path(file.name).parent).free < total:
         raise OSError(28, "No space left on device")
     else:
         file.truncate(total)
-    return np.memmap(file, dtype=np.uint8, mode="r+", offset=offset, shape=shape)
+    return np.memmap(file, dtype=np.uint8, mode="r+", offset=len(header), shape=shape)
 
 
 def cut_to(file: IO[bytes], rows: int, size: tuple[int, int]) -> None:
     """Keep the first `rows` images of the file, and nothing after them."""
-    offset = _write_header(file, (rows, *size, 3))
-    file.flush()
-    file.truncate(offset + rows * size[0] * size[1] * 3)
-
-
-def _write_header(file: IO[bytes], shape: tuple[int, ...]) -> int:
-    """The head of a `.npy` file; returns its length, which does not depend on how many images there are."""
+    header = _header((rows, *size, 3))
     file.seek(0)
+    file.write(header)
+    file.truncate(len(header) + rows * size[0] * size[1] * 3)
+
+
+def _header(shape: tuple[int, ...]) -> bytes:
+    """The head of a `.npy` file, whose length does not depend on how many images there are."""
+    file = io.BytesIO()
     np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
-    return file.tell()
+    return file.getvalue()
 
 
 def checksum(images: np.ndarray) -> int:
@@ -68,36 +74,13 @@ def checksum(images: np.ndarray) -> int:
     return found
 
 
-def _map_array(path: Path, shape: tuple[int, ...]) -> np.ndarray | None:
-    """An array of this shape, whose file cannot be deleted as long as it lives; None if it cannot be used.
-
-    The lock is on the open file, of which the map keeps a copy: filelock's end with their own object. Writing to the
-    array never reaches the file.
-    """
-    try:
-        with path.open("rb") as file:
-            if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_SH)
-            if np.lib.format.read_magic(file) != (1, 0):
-                return None
-            found, fortran_order, dtype = np.lib.format.read_array_header_1_0(file)
-            offset = file.tell()
-            complete = os.fstat(file.fileno()).st_size == offset + int(np.prod(shape))
-            if (found, fortran_order, dtype, complete) != (shape, False, np.dtype(np.uint8), True):
-                return None
-            return np.memmap(file, dtype=np.uint8, mode="c", offset=offset, shape=shape)
-    except (OSError, ValueError):
-        return None
-
-
 @dataclass(frozen=True)
 class Piece:
     """The images of one domain inside an entry.
 
     Args:
         key: a hash of all that the pixels depend on: the bytes of the images and the settings.
-        domain: the domain's name, for people.
-        rows, checksum: how many images, and that of their pixels.
+        domain, rows, checksum: the domain's name for people, how many images, and the checksum of their pixels.
         bad: `(position among the domain's files, reason)` of those that could not be decoded and have no row.
         stamps: hashes of places, sizes and times at which these images were met, the latest last.
     """
@@ -119,7 +102,6 @@ class CacheEntry:
     """One folder of the cache.
 
     Args:
-        folder: where it lies.
         names: of the datasets that it serves, the one it was built for first.
         root: where its files lay when it was built.
         size, pieces: `(height, width)` of its images, and what they are, in the order of the rows.
@@ -127,7 +109,7 @@ class CacheEntry:
     """
 
     folder: Path
-    names: tuple[str, ...]
+    names: Annotated[tuple[str, ...], Field(min_length=1)]
     root: str
     size: tuple[int, int]
     pieces: tuple[Piece, ...]
@@ -147,11 +129,21 @@ class CacheEntry:
     def images(self, position: int, pieces: int) -> np.ndarray | None:
         """The images of so many pieces from `position` on, mapped; None if they are damaged or gone.
 
-        The entry cannot be deleted as long as the array lives.
+        The entry cannot be deleted as long as the array lives: the lock is on the open file, of which the map keeps a
+        copy (filelock's end with their own object). Writing to the array never reaches the file.
         """
         ends = np.cumsum([0, *(piece.rows for piece in self.pieces)]).tolist()
-        mapped = _map_array(self.folder / IMAGES_FILE, (ends[-1], *self.size, 3))
-        if mapped is None:
+        shape = (ends[-1], *self.size, 3)
+        header = _header(shape)
+        try:
+            with (self.folder / IMAGES_FILE).open("rb") as file:
+                if fcntl is not None:
+                    fcntl.flock(file, fcntl.LOCK_SH)
+                complete = os.fstat(file.fileno()).st_size == len(header) + int(np.prod(shape))
+                if not complete or file.read(len(header)) != header:
+                    return None
+                mapped = np.memmap(file, dtype=np.uint8, mode="c", offset=len(header), shape=shape)
+        except OSError:
             return None
         for i in range(position, position + pieces):
             if checksum(mapped[ends[i] : ends[i + 1]]) != self.pieces[i].checksum:
@@ -170,7 +162,7 @@ class CacheEntry:
             kept = [known for known in pieces[i].stamps if known != stamp]
             pieces[i] = replace(pieces[i], stamps=(*kept, stamp)[-_STAMPS_AT_MOST:])
         names = tuple(dict.fromkeys((*self.names, name)))
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError):  # among them that it was deleted meanwhile
             record = json.loads((self.folder / _INDEX_FILE).read_text(encoding="utf-8"))
             _write(self.folder, {**record, "names": names, "pieces": [asdict(piece) for piece in pieces]})
 
@@ -184,25 +176,11 @@ def read_entry(folder: Path) -> CacheEntry | None:
         record = json.loads((folder / _INDEX_FILE).read_text(encoding="utf-8"))
         if record["format"] != _FORMAT:
             return None
-        first, *others = record["names"]
-        height, width = record["size"]
-        return CacheEntry(
-            folder=folder,
-            names=(str(first), *map(str, others)),
-            root=str(record["root"]),
-            size=(int(height), int(width)),
-            pieces=tuple(_piece(**piece) for piece in record["pieces"]),
-            bytes=(folder / IMAGES_FILE).stat().st_size + status.st_size,
-            used=status.st_mtime,
-        )
+        taken = (folder / IMAGES_FILE).stat().st_size + status.st_size
+        return CacheEntry(folder=folder, bytes=taken, used=status.st_mtime, **record)
     # Whatever is wrong with it, it can be made again.
     except Exception:
         return None
-
-
-def _piece(key: Any, domain: Any, rows: Any, checksum: Any, bad: Any, stamps: Any) -> Piece:
-    reasons = tuple((int(position), str(reason)) for position, reason in bad)
-    return Piece(str(key), str(domain), int(rows), int(checksum), reasons, tuple(map(str, stamps)))
 
 
 def write_index(folder: Path, *, name: str, root: Path, settings: dict[str, Any], pieces: Sequence[Piece]) -> None:
@@ -212,14 +190,6 @@ def write_index(folder: Path, *, name: str, root: Path, settings: dict[str, Any]
 
 
 def _write(folder: Path, record: dict[str, Any]) -> None:
-    """Replace the index at once; a folder that was deleted meanwhile is not made again."""
-    temporary = folder / f".{_INDEX_FILE}.{secrets.token_hex(8)}"
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            # ASCII, because the name of a folder on Linux need not be text.
-            json.dump(record, file, ensure_ascii=True, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(folder / _INDEX_FILE)
-    finally:
-        temporary.unlink(missing_ok=True)
+    # ASCII, because the name of a folder on Linux need not be text.
+    with write_atomically(folder / _INDEX_FILE) as temporary:
+        temporary.write_text(json.dumps(record, indent=1))

@@ -14,10 +14,12 @@ asked for is never decoded. An entry is built beside its place and renamed there
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -25,6 +27,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import PIL
 from filelock import lock_descriptor
 
 from homefold.data.cache.directory import cache_directory, cache_limit_bytes
@@ -38,17 +41,19 @@ from homefold.data.cache.entry import (
     read_entry,
     write_index,
 )
-from homefold.data.cache.keys import content_keys, stamp_keys
 from homefold.data.decoding.image import BadImageError
-from homefold.data.decoding.many import check_bad, compact, decode_into
-from homefold.data.index import ImageIndex, LoadRequest
+from homefold.data.decoding.many import check_bad, compact, decode_into, map_images
+from homefold.data.index import ImageIndex, KeyKind, LoadRequest
 from homefold.errors import DataError
 from homefold.runtime.progress import ProgressReporter
 from homefold.store.locking import claimed
 
 __all__ = ["CacheUnavailableError", "ImageCache"]
 
+_Found = tuple[np.ndarray, tuple[Piece, ...]]
 _BUILDING, _DELETED = ".building-", ".deleted-"
+_DECODER = 1  # raise it whenever decode_image gives other pixels, so that no cache serves the old ones
+_CLOCK_TICK_NS = 20_000_000  # file systems note times to a few milliseconds at worst, where they note fractions at all
 
 
 class CacheUnavailableError(Exception):
@@ -80,7 +85,7 @@ class _Wanted:
 
     def require_unchanged(self) -> None:
         """What was read must be what the keys say."""
-        if stamp_keys(self.index, self.settings) != self.stamps:
+        if _stamp_keys(self.index, self.settings) != self.stamps:
             raise DataError(
                 f"files of {self.index.root} changed while they were being read; start again once nothing writes there."
             )
@@ -92,11 +97,6 @@ class ImageCache:
     def __init__(self) -> None:
         self.directory = cache_directory() / "images"
 
-    @property
-    def limit_bytes(self) -> int:
-        """How much the entries may take together."""
-        return cache_limit_bytes()
-
     def images(
         self, index: ImageIndex, size: tuple[int, int], request: LoadRequest
     ) -> tuple[np.ndarray, np.ndarray, list[tuple[str, str]]]:
@@ -106,18 +106,13 @@ class ImageCache:
             `(n, height, width, 3)` uint8; `(n,)` the position of each in the index; `(path, reason)` of the bad ones.
         """
         wanted = _Wanted(index, size, request)
-        stamps = stamp_keys(index, wanted.settings)
+        stamps = _stamp_keys(index, wanted.settings)
         wanted = replace(wanted, keys=stamps, stamps=stamps)
         found = self._open(wanted) if request.cache_key == "times" else None
         if found is None:
             self._check_room(wanted)
             wanted = replace(wanted, keys=self._content_keys(wanted))
-            found = self._open(wanted)
-        if found is None:
-            self._build(wanted)
-            found = self._open(wanted)
-        if found is None:
-            raise CacheUnavailableError(f"{self.directory} was emptied meanwhile.")
+            found = self._open(wanted) or self._build(wanted)
         images, pieces = found
         kept, skipped = _kept_and_skipped(index, pieces)
         check_bad([BadImageError(path, reason) for path, reason in skipped], len(index), request.skip_bad)
@@ -125,10 +120,10 @@ class ImageCache:
 
     def _check_room(self, wanted: _Wanted) -> None:
         """Find out before anything is read in vain."""
-        if wanted.largest_bytes > self.limit_bytes:
+        if wanted.largest_bytes > (limit := cache_limit_bytes()):
             raise CacheUnavailableError(
                 f"they would take {wanted.largest_bytes / 1e9:.1f} GB, more than the cache's limit of "
-                f"{self.limit_bytes / 1e9:.1f} GB (HOMEFOLD_CACHE_LIMIT, or homefold data cache --limit)."
+                f"{limit / 1e9:.1f} GB (HOMEFOLD_CACHE_LIMIT, or homefold data cache --limit)."
             )
         with _disk_trouble(self.directory):
             self.directory.mkdir(parents=True, exist_ok=True)
@@ -138,7 +133,7 @@ class ImageCache:
         entries = self.entries() if wanted.request.cache_key == "times" else []
         known = {stamp: piece.key for entry in entries for piece in entry.pieces for stamp in piece.stamps}
         unknown = [domain for domain, stamp in enumerate(wanted.stamps) if stamp not in known]
-        read = content_keys(wanted.index, unknown, wanted.settings, wanted.request) if unknown else {}
+        read = _content_keys(wanted, unknown)
         wanted.require_unchanged()
         return tuple(read.get(domain) or known[stamp] for domain, stamp in enumerate(wanted.stamps))
 
@@ -164,7 +159,7 @@ class ImageCache:
 
     def shrink(self, to_bytes: int | None = None) -> list[CacheEntry]:
         """Delete what was not used for longest until the rest takes at most `to_bytes`; returns what was deleted."""
-        limit, entries = self.limit_bytes if to_bytes is None else to_bytes, self.entries()
+        limit, entries = cache_limit_bytes() if to_bytes is None else to_bytes, self.entries()
         total, deleted = sum(entry.bytes for entry in entries), []
         for entry in reversed(entries):
             if total > limit and self._remove(entry.folder):
@@ -177,7 +172,7 @@ class ImageCache:
             return [path for path in self.directory.iterdir() if path.is_dir() and not path.name.startswith(".")]
         return []
 
-    def _open(self, wanted: _Wanted) -> tuple[np.ndarray, tuple[Piece, ...]] | None:
+    def _open(self, wanted: _Wanted) -> _Found | None:
         """The wanted images from an entry that has them one after the other."""
         for entry in self.entries():
             position = entry.position_of(wanted.keys)
@@ -201,16 +196,16 @@ class ImageCache:
             return images, pieces
         return None
 
-    def _build(self, wanted: _Wanted) -> None:
-        """Make an entry of exactly the wanted pieces, unless another process just did."""
+    def _build(self, wanted: _Wanted) -> _Found:
+        """Make an entry of exactly the wanted pieces, unless another process just did, and open it."""
         final = self.directory / _entry_name(wanted)
         with _disk_trouble(self.directory), self._turn(final.name, wanted.request.progress):
-            if self._open(wanted) is not None:
-                return
+            if (found := self._open(wanted)) is not None:
+                return found
             building = self.directory / f"{_BUILDING}{final.name}"
             shutil.rmtree(building, ignore_errors=True)
             self._remove_abandoned()
-            self.shrink(self.limit_bytes - wanted.largest_bytes)
+            self.shrink(cache_limit_bytes() - wanted.largest_bytes)
             building.mkdir()
             try:
                 with (building / IMAGES_FILE).open("w+b") as file:
@@ -224,6 +219,9 @@ class ImageCache:
                 building.rename(final)
             finally:
                 shutil.rmtree(building, ignore_errors=True)
+        if (found := self._open(wanted)) is None:
+            raise CacheUnavailableError(f"{self.directory} was emptied meanwhile.")
+        return found
 
     def _fill(self, wanted: _Wanted, file: IO[bytes]) -> list[Piece]:
         """Write all images into the open file; returns the pieces they make."""
@@ -293,6 +291,40 @@ class ImageCache:
                     shutil.rmtree(folder, ignore_errors=True)
         for folder in self.directory.glob(f"{_DELETED}*"):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _content_keys(wanted: _Wanted, domains: Sequence[int]) -> dict[int, str]:
+    """By domain, a hash of the stored bytes of its images and of all else that their decoded pixels depend on."""
+    hashes = {domain: _hash_of(wanted.settings, "content") for domain in domains}
+    positions = [(domain, position) for domain in domains for position in wanted.index.positions_of(domain)]
+    sources = [wanted.index.sources[position] for _, position in positions]
+    digests = map_images(lambda source: source.digest(), sources, "reading images", wanted.request) if domains else ()
+    for (domain, _), digest in zip(positions, digests, strict=True):
+        assert not isinstance(digest, BadImageError)
+        hashes[domain].update(digest.encode() + b"\n")
+    return {domain: found.hexdigest()[:32] for domain, found in hashes.items()}
+
+
+def _stamp_keys(index: ImageIndex, settings: dict[str, Any]) -> tuple[str, ...]:
+    """One key for each domain of the index: where its images lie, their sizes and times, and the settings."""
+    settled = time.time_ns() - _CLOCK_TICK_NS
+    keys = []
+    for domain in range(len(index.domain_names)):
+        digest = _hash_of(settings, "times")
+        for position in index.positions_of(domain):
+            text, changed_ns = index.sources[position].stamp()
+            if settled < changed_ns < settled + 2 * _CLOCK_TICK_NS:
+                # Changed a moment ago: one more change within the same tick of the clock could not be told.
+                time.sleep(_CLOCK_TICK_NS / 1e9)
+                return _stamp_keys(index, settings)
+            digest.update(text.encode(errors="surrogatepass") + b"\n")
+        keys.append(digest.hexdigest()[:32])
+    return tuple(keys)
+
+
+def _hash_of(settings: dict[str, Any], kind: KeyKind) -> hashlib._Hash:
+    versions = {"decoder": _DECODER, "pillow": PIL.__version__, "kind": kind}
+    return hashlib.sha256(json.dumps({**settings, **versions}, sort_keys=True).encode())
 
 
 def _entry_name(wanted: _Wanted) -> str:

@@ -8,14 +8,12 @@ import numpy as np
 
 from homefold.data.arrays import (
     ArrayFile,
-    ArrayImage,
     LabelledArray,
     find_file,
     index_arrays,
     read_cifar_batch,
     read_npz,
 )
-from homefold.data.dataset import DomainDataset
 from homefold.data.index import ImageIndex, LoadRequest
 from homefold.data.paths import reading
 from homefold.data.registry import DatasetEntry, register_dataset
@@ -40,28 +38,6 @@ _EXPECTED = (
 )
 
 
-def _load(request: LoadRequest) -> DomainDataset:
-    """Neighbouring severities of one corruption are mapped from the official file itself; all else is cached."""
-    from homefold.data.loading import dataset_of, load_index
-
-    index, size = find_cifar10_c(request), request.size or _SIZE
-    if size != _SIZE or not _stand_together(request.domains or ()):
-        return load_index(index, size, request)
-    first = index.sources[0]
-    assert isinstance(first, ArrayImage)
-    row = first.images.first
-    return dataset_of(index, _mapped(first.images.file)[row : row + len(index)], range(len(index)))
-
-
-def _stand_together(domains: tuple[str, ...]) -> bool:
-    """Whether the domains are neighbours in the file of one corruption."""
-    if not domains or domains[0] not in _CORRUPTED:
-        return False
-    first = _CORRUPTED.index(domains[0])
-    one_corruption = len({domain.rpartition("-")[0] for domain in domains}) == 1
-    return one_corruption and domains == _CORRUPTED[first : first + len(domains)]
-
-
 @register_dataset(
     DatasetEntry(
         name="cifar10-c",
@@ -81,7 +57,6 @@ def _stand_together(domains: tuple[str, ...]) -> bool:
         downloads=("CIFAR10",),
         after_download="This is CIFAR-10, the domain `clean` of cifar10-c. The corrupted images come from Zenodo "
         "record 2535967; unpack CIFAR-10-C.tar in {target}. Next: homefold data verify cifar10-c {target}",
-        load=_load,
     )
 )
 def find_cifar10_c(request: LoadRequest) -> ImageIndex:

@@ -26,13 +26,9 @@ _some = partial(some, most=10)
 
 @dataclass
 class _Tree:
-    """What was found in a folder or an archive.
+    """What was found in a folder or an archive: images in no folder, in no class (by domain), and in each class.
 
-    Args:
-        in_root, in_domain: images in no folder, and by domain those in its folder but in no class.
-        classes: the images of each class, by domain.
-        empty: folders without any image.
-        ignored: how many other files there are.
+    Also folders without any image, and how many other files there are.
     """
 
     in_root: list[Path] = field(default_factory=list)

@@ -53,7 +53,7 @@ _WHY_NOT_OPENED: dict[type[OSError], tuple[str, ...]] = {
     IsADirectoryError: ("is a folder, not an image", "Give the files in it."),
     PermissionError: (
         "may not be read (permission denied)",
-        "Make it readable (chmod u+r), or leave it out with --skip-bad.",
+        "Make it readable (chmod u+r), or leave it out with skip_bad.",
     ),
 }
 _lifting_pillows_limit = threading.Lock()
@@ -62,7 +62,7 @@ _lifting_pillows_limit = threading.Lock()
 class BadImageError(DataError):
     """One image that cannot be used; `reason` stands after its name ("is empty (0 bytes)"), `advice` after both."""
 
-    def __init__(self, name: str, reason: str, advice: str = "Replace it, or leave it out with --skip-bad.") -> None:
+    def __init__(self, name: str, reason: str, advice: str = "Replace it, or leave it out with skip_bad.") -> None:
         super().__init__(f"{name} {reason}. {advice}")
         self.name, self.reason, self.advice = name, reason, advice
 
@@ -123,8 +123,8 @@ def decode_picture(
     _check_resize(size, resize)
     with _told(name):
         _check_pixels(picture, name, max_megapixels)
-        picture.load()
-        return _finished(_eight_bit(picture), picture.size, _orientation(picture), size, resize)
+        picture.load()  # at its own size, which a JPEG not read yet would lose
+        return _pixels(picture, size, resize)
 
 
 def resize_images(images: np.ndarray, size: tuple[int, int], resize: Resize = "squash") -> np.ndarray:
@@ -149,7 +149,7 @@ def _check_resize(size: tuple[int, int] | None, resize: str) -> None:
 def _open_file(path: Path, name: str) -> BinaryIO:
     if kind := special_kind(path):
         raise BadImageError(
-            name, f"is {kind}, not a file", "Save what comes from it as a file, or leave it out with --skip-bad."
+            name, f"is {kind}, not a file", "Save what comes from it as a file, or leave it out with skip_bad."
         )
     try:
         return path.open("rb", buffering=_READ_AHEAD_BYTES)
@@ -180,7 +180,7 @@ def _told(name: str) -> Iterator[None]:
         raise
     except MemoryError:
         raise BadImageError(
-            name, "needs more memory than there is", "Shrink it, or leave it out with --skip-bad."
+            name, "needs more memory than there is", "Shrink it, or leave it out with skip_bad."
         ) from None
     # On a damaged file Pillow raises whatever its parsers stumble over: OSError, SyntaxError, struct.error.
     except Exception as error:
@@ -206,12 +206,12 @@ def _check_pixels(image: Image.Image, name: str, max_megapixels: float) -> None:
             name,
             f"has {megapixels:,.0f} megapixels ({image.width} × {image.height}), more than the limit of "
             f"{max_megapixels:g}",
-            "Shrink it, raise the limit (max_megapixels), or leave it out with --skip-bad.",
+            "Shrink it, raise the limit (max_megapixels), or leave it out with skip_bad.",
         )
 
 
 def _pixels(image: Image.Image, size: tuple[int, int] | None, resize: Resize) -> np.ndarray:
-    """Resize before the other steps where that changes nothing: each of them copies the image."""
+    """The pixels `(height, width, 3)`, upright, on white; resized first, because each other step copies the image."""
     extent: tuple[float, float] = image.size
     if size is not None and image.format in ("JPEG", "MPO"):
         extent = _draft(image, _stored_size(size, _orientation(image)), resize)
@@ -220,13 +220,7 @@ def _pixels(image: Image.Image, size: tuple[int, int] | None, resize: Resize) ->
     orientation = _orientation(image)
     if image.format == "TIFF":
         extent = image.size
-    return _finished(_eight_bit(image), extent, orientation, size, resize)
-
-
-def _finished(
-    image: Image.Image, extent: tuple[float, float], orientation: int, size: tuple[int, int] | None, resize: Resize
-) -> np.ndarray:
-    """The pixels `(height, width, 3)` of an image in mode L, RGB or RGBA: resized, upright, on white."""
+    image = _eight_bit(image)
     if size is not None:
         image = _resized(image, extent, _stored_size(size, orientation), resize)
     if orientation in _UPRIGHT:

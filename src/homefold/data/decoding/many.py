@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
-from homefold.data.decoding.choice import borrowed_decoders, in_files
-from homefold.data.decoding.image import BadImageError
-from homefold.data.index import ImageSource, LoadRequest
+from homefold.data.archives import ArchiveImage, FileImage
+from homefold.data.decoding.image import MAX_MEGAPIXELS, BadImageError, Resize
+from homefold.data.decoding.pool import borrowed_decoders
+from homefold.data.index import Decodable, LoadRequest
 from homefold.errors import DataError
+from homefold.runtime.progress import ProgressReporter
 from homefold.runtime.text import some
 
-__all__ = ["check_bad", "compact", "decode_all", "decode_into", "map_images", "one_ahead"]
+__all__ = ["check_bad", "compact", "decode_all", "decode_into", "load_images", "map_images", "one_ahead"]
 
 _NAMED_AT_MOST = 10
 _Item = TypeVar("_Item")
@@ -61,27 +65,27 @@ def one_ahead(
         return
     executor = ThreadPoolExecutor(max_workers=1)
     try:
-        pending: Future[_Result] | None = None
+        pending: deque[Future[_Result]] = deque()
         for item in items:
-            following = executor.submit(function, item)
-            if pending is not None:
-                yield pending.result()
-            pending = following
-        if pending is not None:
-            yield pending.result()
+            pending.append(executor.submit(function, item))
+            if len(pending) > 1:
+                yield pending.popleft().result()
+        for last in pending:
+            yield last.result()
     finally:
         executor.shutdown(cancel_futures=True)
 
 
 def decode_into(
-    images: np.ndarray, sources: Sequence[ImageSource], rows: Sequence[int], request: LoadRequest
+    images: np.ndarray, sources: Sequence[Decodable], rows: Sequence[int], request: LoadRequest
 ) -> dict[int, BadImageError]:
     """Decode each source into its row of `images`; returns what is wrong with those that could not be, by row.
 
-    Without a number of workers decoder processes do it where they pay (`decoding.choice`). The pixels are the same.
+    Without a number of workers decoder processes do it where they pay (`borrowed_decoders`). The pixels are the same.
     """
     left: Sequence[int] = range(len(rows))
-    if request.workers is None and in_files(sources):
+    # Another process finds by its name what is a file or a member of an archive, and nothing else.
+    if request.workers is None and all(type(source) in (FileImage, ArchiveImage) for source in sources):
         with borrowed_decoders(len(sources)) as decoders:
             if decoders is not None:
                 with request.progress.task("decoding images", total=len(rows)) as task:
@@ -100,7 +104,7 @@ def decode_into(
 
 
 def decode_all(
-    sources: Sequence[ImageSource], size: tuple[int, int], request: LoadRequest
+    sources: Sequence[Decodable], size: tuple[int, int], request: LoadRequest
 ) -> tuple[np.ndarray, np.ndarray, list[tuple[str, str]]]:
     """Decode into memory: the images, their positions in `sources`, and `(path, reason)` of those left out."""
     n = len(sources)
@@ -118,6 +122,33 @@ def decode_all(
     return images[: len(kept)], kept, [(error.name, error.reason) for error in bad.values()]
 
 
+def load_images(
+    paths: Sequence[str | Path],
+    *,
+    size: tuple[int, int] = (224, 224),
+    resize: Resize = "squash",
+    skip_bad: bool = False,
+    workers: int | None = None,
+    reporter: ProgressReporter | None = None,
+    max_megapixels: float = MAX_MEGAPIXELS,
+) -> tuple[np.ndarray, list[Path], list[tuple[str, str]]]:
+    """Decode images that need no labels.
+
+    Args:
+        paths: image files, as from `find_images`.
+        size, resize, skip_bad, workers, reporter, max_megapixels: as in `LoadRequest`.
+
+    Returns:
+        The images, `(n, height, width, 3)` uint8; the path of each; `(path, reason)` of those left out.
+    """
+    files = [Path(path) for path in paths]
+    request = LoadRequest(
+        resize=resize, skip_bad=skip_bad, workers=workers, reporter=reporter, max_megapixels=max_megapixels
+    )
+    images, kept, skipped = decode_all([FileImage(file) for file in files], size, request)
+    return images, [files[i] for i in kept], skipped
+
+
 def check_bad(bad: Sequence[BadImageError], total: int, skip_bad: bool) -> None:
     """Stop at bad images that may not be skipped, and where nothing else is left."""
     told = [f"{error.name} {error.reason}" for error in bad]
@@ -125,7 +156,7 @@ def check_bad(bad: Sequence[BadImageError], total: int, skip_bad: bool) -> None:
         if len(bad) == 1:
             raise DataError(str(bad[0]))
         listed = some(told, _NAMED_AT_MOST, "\n  ")
-        advice = "Replace them, or leave them out with --skip-bad."
+        advice = "Replace them, or leave them out with skip_bad."
         raise DataError(f"{len(bad)} of {total} images cannot be used:\n  {listed}\n{advice}")
     if bad and len(bad) == total:
         raise DataError(f"No image could be decoded: {some(told, _NAMED_AT_MOST)}.")

@@ -1,4 +1,4 @@
-"""Processes that decode images, for as many cores as there are.
+"""Processes that decode images for all calls of one process, where that pays: as many as there are cores.
 
 Threads of one process hold each other up beyond a few cores. A decoder is a fresh interpreter that imports
 `decoding/process.py` and nothing of the program that started it; batches of file names go to its standard input, and
@@ -7,6 +7,7 @@ pixels come from its standard output.
 
 from __future__ import annotations
 
+import atexit
 import os
 import pickle
 import subprocess
@@ -14,22 +15,28 @@ import sys
 import threading
 import warnings
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Self
 
 import numpy as np
 
-from homefold.data.archives import ArchiveImage, FileImage
-from homefold.data.decoding.process import LEFT, PIXELS, Batch, packed
-from homefold.data.index import LoadRequest
+from homefold.data.decoding.image import Resize
+from homefold.data.decoding.process import LEFT, PIXELS, Batch
+from homefold.data.index import Decodable, LoadRequest
+from homefold.errors import ConfigError
 from homefold.runtime.progress import Task
 
-__all__ = ["DecoderPool"]
+__all__ = ["DecoderPool", "allowed_cores", "borrowed_decoders", "start_decoders"]
 
+_FEWEST_CORES = 4
+_WORTH_STARTING = 512
+_WORTH_ASKING = 64
+_MOST_PROCESSES = 32
 _IDLE_SECONDS = 60.0
 _LARGEST_BATCH = 8
 _BATCHES_EACH = 8  # at least so many for each process, so that none waits long for the last one
@@ -44,14 +51,16 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 class DecoderPool:
     """Decoder processes that wait for work; a process that has waited long ends, and is started anew when needed.
 
-    One call at a time. Closing ends the processes at once, and so does the end of the process that started them.
+    One call at a time, which holds the `lock`. Closing ends the processes at once, and so does the end of the process
+    that started them. Without a number they are as many as this process may use cores, 32 at most.
     """
 
-    def __init__(self, processes: int, *, idle_seconds: float = _IDLE_SECONDS) -> None:
+    def __init__(self, processes: int | None = None, *, idle_seconds: float = _IDLE_SECONDS) -> None:
+        self.lock = threading.Lock()
         self._wanted, self._idle_seconds = processes, idle_seconds
         self._decoders: list[_Decoder] = []
+        self._lost = 0
         self._warned = False
-        self.closed = False
 
     def __enter__(self) -> Self:
         return self
@@ -68,11 +77,12 @@ class DecoderPool:
         """Start the processes that are missing, but none in place of one that crashed; returns how many there are."""
         for decoder in [decoder for decoder in self._decoders if decoder.process.poll() is not None]:
             self._remove(decoder)
-        while not self.closed and len(self._decoders) < self._wanted:
+        wanted = self._wanted or min(allowed_cores(), _MOST_PROCESSES)
+        while (missing := wanted - self._lost - len(self._decoders)) > 0:
             try:
                 self._decoders.append(_Decoder(self._idle_seconds))
             except OSError as error:
-                self._wanted = len(self._decoders)
+                self._lost += missing
                 self._warn(f"no more decoder processes can be started ({error.strerror or error})")
         return len(self._decoders)
 
@@ -86,7 +96,7 @@ class DecoderPool:
     def decode_into(
         self,
         images: np.ndarray,
-        sources: Sequence[FileImage | ArchiveImage],
+        sources: Sequence[Decodable],
         rows: Sequence[int],
         request: LoadRequest,
         task: Task,
@@ -99,19 +109,21 @@ class DecoderPool:
         """
         if not self.start():
             return list(range(len(sources)))
-        job = _Job(images, sources, rows, request, len(self._decoders))
-        for decoder in self._drive_all(job, task):
+        how = (images.shape[1], images.shape[2]), request.resize, request.max_megapixels, _current_folder()
+        at_once = max(1, min(_LARGEST_BATCH, len(rows) // (len(self._decoders) * _BATCHES_EACH)))
+        starts = range(0, len(rows), at_once)
+        pending = deque(range(start, min(start + at_once, len(rows))) for start in starts)
+        job = _Job(images, sources, rows, how, task, pending)
+        for decoder in self._drive_all(job):
             self._remove(decoder)
         job.left.extend(place for batch in job.pending for place in batch)
         return sorted(job.left)
 
-    def _drive_all(self, job: _Job, task: Task) -> list[_Decoder]:
+    def _drive_all(self, job: _Job) -> list[_Decoder]:
         """Have all processes work on the job, a thread to each; returns those that failed."""
         executor = ThreadPoolExecutor(len(self._decoders), thread_name_prefix="homefold-decoders")
         try:
-            drivers = [executor.submit(job.drive, decoder) for decoder in self._decoders]
-            job.report(task, len(drivers))
-            return [decoder for driver in drivers if (decoder := driver.result()) is not None]
+            return [decoder for decoder in executor.map(job.drive, self._decoders) if decoder is not None]
         except BaseException:
             # Such as Ctrl-C: the pipes end with the processes, and with the pipes the threads.
             job.pending.clear()
@@ -123,7 +135,6 @@ class DecoderPool:
             executor.shutdown()
 
     def _kill(self) -> None:
-        self.closed = True
         for decoder in self._decoders:
             decoder.process.kill()
 
@@ -132,7 +143,7 @@ class DecoderPool:
         code = decoder.close()
         # One that had nothing to do ended of its own accord.
         if code != 0:
-            self._wanted -= 1
+            self._lost += 1
             how = f"signal {-code}" if code < 0 else f"exit code {code}"
             self._warn(f"a decoder process ended ({how})")
 
@@ -146,56 +157,37 @@ class DecoderPool:
             )
 
 
+@dataclass(eq=False)
 class _Job:
     """One call: batches that nobody has taken yet, and what came of the others."""
 
-    def __init__(
-        self,
-        images: np.ndarray,
-        sources: Sequence[FileImage | ArchiveImage],
-        rows: Sequence[int],
-        request: LoadRequest,
-        decoders: int,
-    ) -> None:
-        self._images, self._sources, self._rows = images, sources, rows
-        size = int(images.shape[1]), int(images.shape[2])
-        self._how = size, request.resize, request.max_megapixels, _current_folder()
-        at_once = max(1, min(_LARGEST_BATCH, len(rows) // (decoders * _BATCHES_EACH)))
-        starts = range(0, len(rows), at_once)
-        self.pending = deque(range(start, min(start + at_once, len(rows))) for start in starts)
-        self.left: list[int] = []
-        self._done: SimpleQueue[int | None] = SimpleQueue()
-
-    def report(self, task: Task, drivers: int) -> None:
-        """Tell the progress until every driver has ended."""
-        while drivers:
-            done = self._done.get()
-            if done is None:
-                drivers -= 1
-            else:
-                task.advance(done)
+    images: np.ndarray
+    sources: Sequence[Decodable]
+    rows: Sequence[int]
+    how: tuple[tuple[int, int], Resize, float, str | None]
+    task: Task
+    pending: deque[range]
+    left: list[int] = field(default_factory=list)
+    reporting: threading.Lock = field(default_factory=threading.Lock)
 
     def drive(self, decoder: _Decoder) -> _Decoder | None:
         """Have a process decode batches until none is left; returns the process if it failed."""
         in_flight: deque[range] = deque()
-        try:
-            while True:
+        while True:
+            try:
                 while len(in_flight) < _IN_FLIGHT and (batch := self._take()):
                     in_flight.append(batch)
-                    decoder.send(Batch([packed(self._sources[place]) for place in batch], *self._how))
+                    decoder.send(Batch([self.sources[place] for place in batch], *self.how))
                 if not in_flight:
                     return None
-                batch = in_flight[0]
-                left = [place for place in batch if not decoder.receive(self._images[self._rows[place]])]
-                in_flight.popleft()
-                self.left.extend(left)
-                self._done.put(len(batch) - len(left))
-        # It ended: no more can be written, or nothing comes.
-        except (OSError, EOFError):
-            self.left.extend(place for batch in in_flight for place in batch)
-            return decoder
-        finally:
-            self._done.put(None)
+                left = [place for place in in_flight[0] if not decoder.receive(self.images[self.rows[place]])]
+            # It ended: no more can be written, or nothing comes.
+            except (OSError, EOFError):
+                self.left.extend(place for batch in in_flight for place in batch)
+                return decoder
+            self.left.extend(left)
+            with self.reporting:
+                self.task.advance(len(in_flight.popleft()) - len(left))
 
     def _take(self) -> range | None:
         try:
@@ -258,3 +250,62 @@ def _current_folder() -> str | None:
         return os.getcwd()
     except OSError:
         return None
+
+
+_shared = DecoderPool()
+_of_parents: list[DecoderPool] = []
+
+
+@contextmanager
+def borrowed_decoders(n: int) -> Iterator[DecoderPool | None]:
+    """The decoder processes for one call that decodes `n` files; None where threads are to do it.
+
+    With `HOMEFOLD_DECODERS=auto`, the default, they are used from four cores on: started for 512 images in one call,
+    and asked for 64 while they run. `threads` never uses them, `processes` always. A second call at the same time uses
+    threads.
+    """
+    how, pool = os.environ.get("HOMEFOLD_DECODERS") or "auto", _shared
+    if how not in ("auto", "threads", "processes"):
+        raise ConfigError(f"HOMEFOLD_DECODERS must be one of auto, threads, processes; got {how!r}.")
+    if how == "threads" or n < 1 or not _possible() or not pool.lock.acquire(blocking=False):
+        yield None
+        return
+    try:
+        fewest = _WORTH_ASKING if pool.process_ids else _WORTH_STARTING
+        pays = n >= fewest and allowed_cores() >= _FEWEST_CORES
+        yield pool if pays or how == "processes" else None
+    finally:
+        pool.lock.release()
+
+
+def start_decoders(n: int) -> None:
+    """Start the decoder processes that a call for `n` files would start, and do not wait for them."""
+    with borrowed_decoders(n) as decoders:
+        if decoders is not None:
+            decoders.start()
+
+
+def allowed_cores() -> int:
+    """The cores that this process may run on, or its part of them where torchrun started several here."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    together = os.environ.get("LOCAL_WORLD_SIZE", "")
+    return max(1, cores // max(1, int(together))) if together.isdecimal() else cores
+
+
+def _possible() -> bool:
+    """Whether files can be handed to another process, and `sys.executable` is an interpreter and not some program."""
+    interpreter = "python" in os.path.basename(sys.executable or "").lower()
+    return os.name == "posix" and interpreter and not getattr(sys, "frozen", False)
+
+
+def _begin_anew() -> None:
+    """After a fork: the processes are the parent's, and so are their pipes."""
+    global _shared
+    # Kept, because what is thrown away closes its pipes.
+    _of_parents.append(_shared)
+    _shared = DecoderPool()
+
+
+atexit.register(lambda: _shared.close())
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)

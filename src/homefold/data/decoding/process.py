@@ -9,40 +9,28 @@ from __future__ import annotations
 import os
 import pickle
 import threading
-from pathlib import Path
+from collections.abc import Sequence
 from queue import Empty, SimpleQueue
 from typing import NamedTuple, NoReturn
 
-from homefold.data.archives import ArchiveImage, FileImage
 from homefold.data.decoding.image import Resize
+from homefold.data.index import Decodable
 
-__all__ = ["LEFT", "PIXELS", "Batch", "PackedSource", "main", "packed"]
-
-PackedSource = str | ArchiveImage
-"""What travels for an image: of a plain file its path alone, which is quicker to pack than a `FileImage`."""
+__all__ = ["LEFT", "PIXELS", "Batch", "main"]
 
 PIXELS, LEFT = b"\1", b"\0"
 """What comes back for each image of a batch: this and its pixels, or that it is left to whoever asked."""
 
 
 class Batch(NamedTuple):
-    """Images to decode.
+    """Images to decode, and how."""
 
-    Args:
-        sources, size, resize, max_megapixels: what to decode, and as in `decode_image`.
-        folder: what relative paths start from; None where there is no such folder any more.
-    """
-
-    sources: list[PackedSource]
+    sources: Sequence[Decodable]
     size: tuple[int, int]
     resize: Resize
     max_megapixels: float
     folder: str | None
-
-
-def packed(source: FileImage | ArchiveImage) -> PackedSource:
-    """The source as it travels."""
-    return source.path if isinstance(source, FileImage) else source
+    """What relative paths start from; None where there is no such folder any more."""
 
 
 def main(idle_seconds: float) -> NoReturn:
@@ -76,8 +64,7 @@ def _take_in(batches: SimpleQueue[Batch]) -> None:
         os._exit(code)
 
 
-def _decoded(packed_source: PackedSource, batch: Batch) -> bytes:
-    source = FileImage(Path(packed_source)) if isinstance(packed_source, str) else packed_source
+def _decoded(source: Decodable, batch: Batch) -> bytes:
     try:
         if batch.folder is not None and batch.folder != os.getcwd():
             os.chdir(batch.folder)

@@ -14,13 +14,7 @@ from torch import nn
 from homefold.config.backbones import BACKBONES
 from homefold.errors import ConfigError, ModelFileError, shown
 
-__all__ = [
-    "build_backbone",
-    "find_weights",
-    "list_backbones",
-    "output_dim",
-    "output_for_one_image",
-]
+__all__ = ["build_backbone", "find_weights", "list_backbones", "output_dim", "output_for_one_image"]
 
 _LARGE_PX = 512
 
@@ -73,9 +67,9 @@ def find_weights(name: str, weights: str) -> Path | None:
         if weights == "torchvision":
             return None
         raise ConfigError(
-            f"{name} starts from ImageNet weights, and none lie in {cached.parent}. Choose: --weights torchvision to "
-            f"download them once, --weights FILE for a safetensors or .pth file of yours, or --weights none to train "
-            f"from scratch (needs far more images); or another network with --backbone."
+            f"{name} starts from ImageNet weights, and none lie in {cached.parent}. Set features.weights to "
+            f"torchvision to download them once, to a safetensors or .pth file of yours, or to none to train from "
+            f"scratch (needs far more images); or features.backbone to another network."
         )
     path = Path(weights)
     if not path.is_file():
@@ -92,7 +86,7 @@ def _torchvision_state(name: str) -> dict[str, torch.Tensor]:
     except OSError as error:
         raise ModelFileError(
             f"torchvision's weights for {name} could not be downloaded from {url} ({error}). Put the file at {cached}, "
-            f"or name another one with --weights FILE."
+            f"or set features.weights to another one."
         ) from None
 
 
@@ -122,7 +116,7 @@ def _load_weights(model: nn.Module, state: dict[str, torch.Tensor], name: str, o
         raise ModelFileError(
             f"{origin} does not hold weights of {name}: {len(absent)} tensors are missing and {len(wrong)} have "
             f"another shape (for example {example!r}); it has {len(state)} tensors, such as {first!r}. Give a file of "
-            f"{name}, or choose the network that this one belongs to with --backbone."
+            f"{name}, or set features.backbone to the network that this one belongs to."
         )
     model.load_state_dict(usable, strict=False)
 
@@ -137,8 +131,8 @@ def _timm_backbone(name: str, weights: str) -> nn.Module:
         raise ConfigError(f"timm has no model {shown(name)}; close names: {', '.join(near) or 'none'}.")
     if weights == "auto":
         raise ConfigError(
-            f"timm:{name} may start from published weights: choose --weights timm to download them, --weights FILE, or "
-            f"--weights none."
+            f"timm:{name} may start from published weights: set features.weights to timm to download them, to a file, "
+            f"or to none."
         )
     model: nn.Module = timm.create_model(name, pretrained=weights == "timm", num_classes=0)
     if weights not in ("none", "timm"):

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
 from torch import nn
 
 from homefold.config.backbones import backbone_named
 
 __all__ = ["build_alexnet"]
 
-# It has no batch norm, and diverges at 0.03 already.
-_RATES = MappingProxyType({"default": 0.003, "thorough": 0.003})
-_PAPER = MappingProxyType(
-    {"manifold.latent_dim": 64, "features.epochs": 250, "features.feature_dim": 1024, "classifier.epochs": 30}
+
+@backbone_named(
+    "alexnet",
+    pretrained=True,
+    # It has no batch norm, and diverges at 0.03 already.
+    rates={"default": 0.003, "thorough": 0.003},
+    paper={"manifold.latent_dim": 64, "features.epochs": 250, "features.feature_dim": 1024, "classifier.epochs": 30},
 )
-
-
-@backbone_named("alexnet", pretrained=True, rates=_RATES, paper=_PAPER)
 def build_alexnet() -> nn.Module:
     """AlexNet, 4,096 features."""
     import torchvision

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
 from torch import nn
 
 from homefold.config.backbones import backbone_named
-from homefold.features.chains import BackboneStages, NamedPart, chain, cut_after, named_cuts
+from homefold.features.stage_maps import BackboneStages, NamedPart, chain, cut_after, named_cuts
 
 __all__ = ["DigitsNet"]
 
-_PAPER = MappingProxyType(
-    {
-        "preprocessing.image_size": 32,
-        "features.weights": "none",
-        "features.head": "none",
-        "features.feature_dim": 0,
-        "features.learning_rate": 0.05,
-        "features.epochs": 100,
-        "manifold.epochs": 150,
-        "classifier.epochs": 15,
-    }
-)
+_PAPER = {
+    "preprocessing.image_size": 32,
+    "features.weights": "none",
+    "features.head": "none",
+    "features.feature_dim": 0,
+    "features.learning_rate": 0.05,
+    "features.epochs": 100,
+    "manifold.epochs": 150,
+    "classifier.epochs": 15,
+}
 
 
 @backbone_named("digits", paper=_PAPER)

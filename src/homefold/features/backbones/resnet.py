@@ -16,14 +16,7 @@ _PUBLISHED_CLASSES = 1000
 
 
 class _BasicBlock(nn.Module):
-    """Two 3×3 convolutions beside a shortcut.
-
-    Args:
-        channels: of the input.
-        width: channels of the convolutions.
-        stride: of the first one.
-        downsample: the shortcut; None passes the input on.
-    """
+    """Two 3×3 convolutions, the first with the stride, beside a shortcut; None passes the input on."""
 
     expansion = 1
 
@@ -45,14 +38,7 @@ class _BasicBlock(nn.Module):
 
 
 class _Bottleneck(nn.Module):
-    """A 1×1, a 3×3 and a 1×1 convolution beside a shortcut; the last gives four times as many channels.
-
-    Args:
-        channels: of the input.
-        width: channels of the first two convolutions.
-        stride: of the 3×3 one.
-        downsample: the shortcut; None passes the input on.
-    """
+    """A 1×1, a 3×3 with the stride and a 1×1 convolution to four times as many channels, beside a shortcut."""
 
     expansion = 4
 
@@ -123,21 +109,10 @@ def _layer(
     return nn.Sequential(first, *(block(wide, width, 1, None) for _ in range(blocks - 1)))
 
 
-@backbone_named("resnet18", pretrained=True)
-def _resnet18() -> ResNet:
-    return ResNet(_BasicBlock, (2, 2, 2, 2))
-
-
-@backbone_named("resnet34", pretrained=True)
-def _resnet34() -> ResNet:
-    return ResNet(_BasicBlock, (3, 4, 6, 3))
-
-
-@backbone_named("resnet50", pretrained=True)
-def _resnet50() -> ResNet:
-    return ResNet(_Bottleneck, (3, 4, 6, 3))
-
-
-@backbone_named("resnet101", pretrained=True)
-def _resnet101() -> ResNet:
-    return ResNet(_Bottleneck, (3, 4, 23, 3))
+for _name, _block, _blocks in (
+    ("resnet18", _BasicBlock, (2, 2, 2, 2)),
+    ("resnet34", _BasicBlock, (3, 4, 6, 3)),
+    ("resnet50", _Bottleneck, (3, 4, 6, 3)),
+    ("resnet101", _Bottleneck, (3, 4, 23, 3)),
+):
+    backbone_named(_name, pretrained=True)(lambda block=_block, blocks=_blocks: ResNet(block, blocks))

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
+from itertools import pairwise
 
 import torch
 from torch import nn
 
 from homefold.config.backbones import backbone_named
-from homefold.errors import ConfigError
-from homefold.features.chains import BackboneStages, NamedPart, chain
+from homefold.features.stage_maps import BackboneStages, NamedPart, chain
 
 __all__ = ["WideResNet"]
 
-_PAPER = MappingProxyType(
-    {
-        "preprocessing.image_size": 32,
-        "features.weights": "none",
-        "features.learning_rate": 0.1,
-        "features.weight_decay": 5e-4,
-        "features.schedule": "step",
-        "features.milestones": (0.25, 0.5, 0.75),
-        "features.decay": 0.2,
-    }
-)
+_PAPER = {
+    "preprocessing.image_size": 32,
+    "features.weights": "none",
+    "features.learning_rate": 0.1,
+    "features.weight_decay": 5e-4,
+    "features.schedule": "step",
+    "features.milestones": (0.25, 0.5, 0.75),
+    "features.decay": 0.2,
+}
 
 
 class _WideBlock(nn.Module):
@@ -47,26 +44,16 @@ class _WideBlock(nn.Module):
 
 @backbone_named("wrn-16-4", paper=_PAPER)
 class WideResNet(nn.Module):
-    """WRN-depth-width for 32×32 images, without its last layer; depth 16 and width 4 give 256 features.
+    """WRN-16-4 for 32×32 images, without its last layer: three groups of two blocks give 256 features."""
 
-    Args:
-        depth: 6n + 4 for n blocks a group.
-        width: multiplies the 16, 32 and 64 channels of the three groups.
-    """
-
-    def __init__(self, depth: int = 16, width: int = 4) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        if (depth - 4) % 6:
-            raise ConfigError(f"a wide residual network has depth 6n + 4; got {depth}.")
         self.stem = nn.Conv2d(3, 16, 3, padding=1, bias=False)
-        blocks: list[nn.Module] = []
-        channels = 16
-        for group, base in enumerate((16, 32, 64)):
-            for index in range((depth - 4) // 6):
-                blocks.append(_WideBlock(channels, base * width, 2 if group and not index else 1))
-                channels = base * width
-        self.blocks = nn.Sequential(*blocks)
-        self.norm = nn.BatchNorm2d(channels)
+        widths = (16, 64, 64, 128, 128, 256, 256)
+        self.blocks = nn.Sequential(
+            *(_WideBlock(*pair, 2 if index in (2, 4) else 1) for index, pair in enumerate(pairwise(widths)))
+        )
+        self.norm = nn.BatchNorm2d(widths[-1])
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
@@ -75,9 +62,7 @@ class WideResNet(nn.Module):
         return torch.relu(self.norm(self.blocks(self.stem(x)))).mean(dim=(2, 3))
 
     def _groups(self) -> list[list[nn.Module]]:
-        blocks = list(self.blocks)
-        size = len(blocks) // 3
-        return [blocks[index : index + size] for index in range(0, len(blocks), size)]
+        return [list(self.blocks[first : first + 2]) for first in (0, 2, 4)]
 
     def named_parts(self) -> list[NamedPart]:
         """`stem` and `group1` to `group3`."""

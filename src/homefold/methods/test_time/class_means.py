@@ -57,13 +57,7 @@ class ClassMeans(TestTimeMethod):
 
 
 def unit_class_means(z: torch.Tensor, labels: torch.Tensor, classes: int) -> torch.Tensor:
-    """Directions `(classes, d)` of the sums of z_i / ‖z_i‖ by class; zero for a class without any.
-
-    Args:
-        z: `(n, d)` features.
-        labels: `(n,)`.
-        classes: how many there are.
-    """
+    """Directions `(classes, d)` of the sums of z_i / ‖z_i‖ by class; zero for a class without any."""
     members = F.one_hot(labels, classes).to(z.dtype)
     return F.normalize(members.T @ F.normalize(z, dim=1), dim=1)
 

@@ -91,10 +91,10 @@ class PerImage(Wrapped[P]):
         self, image: torch.Tensor, uniform: torch.Tensor, noise: torch.Tensor | None
     ) -> tuple[torch.Tensor, ...]:
         """The copies for each step: all of them varied at once, which costs no more than those of one step."""
-        if self.method.steps == 0:
+        steps, copies, augmentation = self.method.steps, self.method.copies, self.task.config.features.augmentation
+        if steps == 0:
             return ()
-        copies = image.expand(self.method.steps * self.method.copies, -1, -1, -1)
-        augmentation = self.task.config.features.augmentation
-        varied = copies if augmentation.does_nothing else apply_augmentation(copies, augmentation, uniform, noise)
-        each: tuple[torch.Tensor, ...] = varied.contiguous(memory_format=torch.channels_last).split(self.method.copies)
-        return each
+        varied = image.expand(steps * copies, -1, -1, -1)
+        if not augmentation.does_nothing:
+            varied = apply_augmentation(varied, augmentation, uniform, noise)
+        return tuple(varied.contiguous(memory_format=torch.channels_last).split(copies))

@@ -23,12 +23,7 @@ __all__ = ["ShotIM", "information_loss"]
 
 
 def information_loss(logits: torch.Tensor, diversity: float = 1.0) -> torch.Tensor:
-    """(1/n) Σ_i H(p_i) − w · H(p̄), p̄ the mean of the p_i: low when each answer is sure and all classes occur.
-
-    Args:
-        logits: `(n, classes)`.
-        diversity: w.
-    """
+    """(1/n) Σ_i H(p_i) − w · H(p̄), p̄ the mean of the p_i: low when each answer is sure and all classes occur."""
     return prediction_entropy(logits).mean() - diversity * marginal_entropy(logits)
 
 

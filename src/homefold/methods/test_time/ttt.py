@@ -10,11 +10,10 @@ import torch
 from torch import nn
 
 from homefold.classifier import ClassifierConfig, build_classifier, fit_classifier
-from homefold.data.splits import selection_split
 from homefold.features import extract_features
 from homefold.methods.base import TrainedMethod
-from homefold.methods.configured import without_changes
 from homefold.methods.registry import method_named
+from homefold.methods.settings import without_changes
 from homefold.methods.test_time.per_image import PerImage, PerImageMethod
 from homefold.methods.test_time.wrapping import reached_parameters
 from homefold.methods.training.learner_method import TrainedLearner, tunable
@@ -107,7 +106,7 @@ def _train_head(features: nn.Module, stages: tuple[StageId, ...], task: Training
     config, images = task.config, task.source.images
 
     def train(_: Any) -> dict[str, Any]:
-        train, held_out = selection_split(task.source, config.features.held_out, config.seed)
+        train, held_out = task.split
         seen = [
             extract_features(features, np.rot90(images, quarter, (1, 2)), task.device)
             for quarter in range(QUARTER_TURNS)

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from homefold.data.splits import selection_split
 from homefold.errors import ConfigError
 from homefold.features import extract_features
 from homefold.features.extraction import extract_views
@@ -25,11 +24,9 @@ M = TypeVar("M", bound=TestTimeMethod)
 
 
 def reached_parameters(features: nn.Module, images: torch.Tensor) -> list[torch.Tensor]:
-    """The parameters that z depends on; a learner may hold others, such as heads that serve its training only.
+    """The parameters that z depends on for such images, in need of gradients.
 
-    Args:
-        features: images to z; its parameters are left in need of gradients where they are reached.
-        images: `(n, 3, h, w)` to try it with.
+    A learner may hold others, such as heads that serve its training only.
     """
     parameters: list[torch.Tensor] = list(features.requires_grad_(True).parameters())
     if not parameters:
@@ -68,10 +65,10 @@ class Wrapped(TrainedMethod, Generic[M]):
         network = trained.classifier_network()
         if network is None:
             raise ConfigError(
-                f"{method.own_name} cannot wrap {method.base.info.name}, which does not answer by one network and its "
-                f"classifier layer. Methods that do can be wrapped: deep-all, rotation, vae, gan, nearest and their "
-                f"ablations, and every other training-time method whose classifier_network is not None; test-time "
-                f"methods cannot."
+                f"{method.own_name} cannot wrap {method.base.info.name}, which does not answer by one network and "
+                f"its classifier layer. Methods that do can be wrapped: deep-all, rotation, vae, gan, nearest and "
+                f"their ablations, and every other training-time method whose classifier_network is not None; "
+                f"test-time methods cannot."
             )
         self.network = network.eval().requires_grad_(False)
 
@@ -81,13 +78,12 @@ class Wrapped(TrainedMethod, Generic[M]):
 
     def target_features(self, pixels: np.ndarray) -> torch.Tensor:
         """Features `(n, d)` of target images `(n, h, w, 3)`, in as many views as the settings say."""
-        views = self.task.config.views()
-        return extract_views(self.network.features, pixels, self.task.device, views)
+        return extract_views(self.network.features, pixels, self.task.device, self.task.config.views())
 
     def training_features(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Features `(n, d)` and labels `(n,)` of what was trained on: no held-out images, but those adapted to."""
-        source, settings = self.task.source, self.task.config
-        train, _ = selection_split(source, settings.features.held_out, settings.seed)
+        source = self.task.source
+        train, _ = self.task.split
         z = self.trained.source_features()
         if z is None:
             z = extract_features(self.network.features, source.images, self.task.device)
@@ -103,14 +99,14 @@ class Wrapped(TrainedMethod, Generic[M]):
         return self.trained.stages
 
     def answer(self, images: ImageSet) -> Answers:
+        classes = self.task.source.class_names
         if not len(images.pixels):
-            nothing = np.empty((0, len(self.task.source.class_names)), dtype=np.float32)
-            return Answers(plain_predictions(self.task.source.class_names, nothing), 0.0, None)
+            return Answers(plain_predictions(classes, np.empty((0, len(classes)), dtype=np.float32)), 0.0)
         began = time.perf_counter()
         z, probabilities = self.respond(images.pixels)
         found = probabilities.cpu().numpy()
         seconds = time.perf_counter() - began
-        return Answers(plain_predictions(self.task.source.class_names, found), seconds, z)
+        return Answers(plain_predictions(classes, found), seconds, z)
 
     def source_features(self) -> torch.Tensor | None:
         return self.trained.source_features()

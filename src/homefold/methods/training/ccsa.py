@@ -60,14 +60,7 @@ class _CCSALearner(Learner[CCSA]):
 
 
 def alignment_loss(z: torch.Tensor, labels: torch.Tensor, domains: torch.Tensor, margin: float) -> torch.Tensor:
-    """L_SA + L_S of a batch; a kind of pair that it does not hold counts zero.
-
-    Args:
-        z: `(n, d)` features.
-        labels: `(n,)` classes.
-        domains: `(n,)` domains.
-        margin: m.
-    """
+    """L_SA + L_S of a batch `z: (n, d)` with the margin m; a kind of pair that it does not hold counts zero."""
     with torch.autocast(z.device.type, enabled=False):
         z = z.float()
         squared = (z[:, None] - z[None]).square().sum(dim=2)

@@ -89,11 +89,7 @@ class _CrossGradLearner(Learner[CrossGrad]):
 def perturbed(images: torch.Tensor, losses: torch.Tensor, step: float, clip: float) -> torch.Tensor:
     """`images + step · clip(∇ losses)`, each image along the gradient of its own loss, as a constant.
 
-    Args:
-        images: `(n, 3, h, w)`, that the losses were computed from.
-        losses: `(n,)`; their graph is kept.
-        step: how far to go.
-        clip: the largest value of a gradient.
+    The graph of `losses: (n,)`, which were computed from the images, is kept.
     """
     (gradient,) = torch.autograd.grad(losses.sum(), images, retain_graph=True)
     return images.detach() + step * gradient.clamp(-clip, clip)

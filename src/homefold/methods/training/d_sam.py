@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import torch
 from torch import nn
@@ -41,7 +40,7 @@ class DSam(LearnerMethod):
     Null setting: `width` 0. Cost of a step: that of Deep All and a module for each domain.
     """
 
-    null = MappingProxyType({"width": 0})
+    null = {"width": 0}  # noqa: RUF012 - a constant
 
     width: int = tunable(128, choices=(64, 128, 256))
     """Channels of every node; with 0 there are no modules, and the network's own head and layer answer."""
@@ -51,12 +50,9 @@ class DSam(LearnerMethod):
 
 
 class AggregationModule(nn.Module):
-    """Nodes along the backbone: a_i = ReLU(BN(conv1×1([s_i, pool(a_{i-1})]))), the last of them averaged.
+    """Nodes along the backbone: a_i = ReLU(BN(conv1×1([s_i, pool(a_{i-1})]))), all of `width` channels.
 
-    Args:
-        channels: of the stages' maps s_1, s_2, …
-        width: channels of every node.
-        places: the last node is averaged over places × places parts of the image.
+    The last of them is averaged over places × places parts of the image. `channels` are those of s_1, s_2, …
     """
 
     def __init__(self, channels: Sequence[int], width: int, places: int) -> None:
@@ -90,12 +86,7 @@ def shrink(x: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
 
 
 def own_domain(outputs: torch.Tensor, domains: torch.Tensor) -> torch.Tensor:
-    """Of `outputs: (domains, n, c)` each sample's from the module of its own domain, `(n, c)`.
-
-    Args:
-        outputs: of all modules for all samples.
-        domains: `(n,)`.
-    """
+    """Of the modules' `outputs: (domains, n, c)` each sample's from that of its own domain, `(n, c)`."""
     return outputs[domains, torch.arange(len(domains), device=domains.device)]
 
 

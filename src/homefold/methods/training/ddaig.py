@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import torch
 from torch import nn
@@ -12,8 +11,7 @@ from torch.func import functional_call
 
 from homefold.features.network import FeatureNet
 from homefold.methods.registry import method_named
-from homefold.methods.training.gradient_scale import scale_gradient
-from homefold.methods.training.learner import Batch, Learner, LearningTask
+from homefold.methods.training.learner import Batch, Learner, LearningTask, scale_gradient
 from homefold.methods.training.learner_method import LearnerMethod, tunable
 
 __all__ = ["Ddaig", "DdaigLearner", "TransformationNet", "frozen_call"]
@@ -39,7 +37,7 @@ class Ddaig(LearnerMethod):
     on two images each, and T at the size of the images).
     """
 
-    null = MappingProxyType({"share": 0.0})
+    null = {"share": 0.0}  # noqa: RUF012 - a constant
 
     step: float = tunable(0.3, 0.1, 0.9)
     """λ, how far T may move a pixel, in units of the pixels' range."""
@@ -76,10 +74,6 @@ class TransformationNet(nn.Module):
     """T: images `(n, 3, h, w)` to perturbations of the same shape in (-1, 1); convolutions only.
 
     Residual blocks at full resolution, then every pixel sees the average of all of them beside its own values.
-
-    Args:
-        width: channels.
-        blocks: residual blocks.
     """
 
     def __init__(self, width: int, blocks: int) -> None:

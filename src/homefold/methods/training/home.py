@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -13,14 +14,16 @@ from torch import nn
 
 from homefold.config import HomefoldConfig
 from homefold.config.search import search_preset
-from homefold.manifold import ManifoldConfig, paper_manifold_config
+from homefold.errors import ConfigError
+from homefold.manifold import Manifold, ManifoldConfig, paper_manifold_config
 from homefold.methods.base import Answers, ClassifierNetwork, Method, MethodInfo, TrainedMethod
 from homefold.methods.registry import method_named
-from homefold.methods.training.deep_all import deep_all_config
-from homefold.methods.training.offset_stop import project_with_offset
-from homefold.projection import Projection, elbow_index
+from homefold.methods.training.deep_all import deep_all_config, without_history
+from homefold.projection import Projection, SearchConfig, cosine_distance, elbow_index, project
 from homefold.projection.engines.reference import loss_curve
+from homefold.projection.rules.objective import loss_and_gradient
 from homefold.projection.rules.starts import starting_latents
+from homefold.projection.rules.steps import step_rule, walk
 from homefold.runtime.device import one_thread
 from homefold.stages.feature_model import FeatureModel, to_sphere
 from homefold.stages.features import FeatureStage, require_stage_1
@@ -30,11 +33,12 @@ from homefold.stages.train import planned_stages, train_stages
 from homefold.stages.trained_model import TrainedModel
 from homefold.store.stage_store import Stage, StageId
 
-__all__ = ["HomeMethod"]
+__all__ = ["HomeMethod", "project_with_offset"]
 
 _PAPER = "Pandey et al., CVPR 2021"
 _GAN_EPOCHS_PER_VAE_EPOCH = 1.5  # the ratio of their defaults
 _CURVES, _CURVE_STEPS = 6, 500
+_OFFSET_ROWS = 1024
 
 
 @dataclass(frozen=True)
@@ -52,9 +56,6 @@ class HomeMethod(Method):
     features: Literal["metric", "deep-all"] = "metric"
     manifold: str | None = "vae"
     stop_offset: int = 0
-
-    def settings(self) -> dict[str, Any]:
-        return {name: value for name, value in super().settings().items() if name != "about"}
 
     def starting(self, config: HomefoldConfig) -> HomefoldConfig:
         return config if self.manifold is not None else super().starting(config)
@@ -118,12 +119,7 @@ def _manifold_config(config: HomefoldConfig, kind: str, preset: str) -> Manifold
 
 
 class TrainedHome(TrainedMethod):
-    """Answers through f, G and C.
-
-    Args:
-        method: which combination.
-        trained: all its stages.
-    """
+    """Answers through f, G and C."""
 
     def __init__(self, method: HomeMethod, trained: TrainedModel) -> None:
         self.method, self.trained = method, trained
@@ -155,13 +151,8 @@ class TrainedHome(TrainedMethod):
 
     def _search(self, z: torch.Tensor) -> Projection:
         """The search, stopped some steps after n*."""
-        return project_with_offset(
-            self.model.manifold,
-            self.model.prepare(z),
-            self.model.search,
-            seed=self.model.seed,
-            offset=self.method.stop_offset,
-        )
+        model, offset = self.model, self.method.stop_offset
+        return project_with_offset(model.manifold, model.prepare(z), model.search, seed=model.seed, offset=offset)
 
     def _curves(self, prepared: torch.Tensor) -> dict[str, np.ndarray]:
         """Loss against iteration for a few evenly spaced samples, from one random start."""
@@ -193,8 +184,8 @@ class TrainedHome(TrainedMethod):
 
     def facts(self) -> dict[str, Any]:
         reports = self.trained.reports
-        manifold = {"manifold": reports["manifold"]} if "manifold" in reports else {}
-        return {"features": _brief(reports["features"]), "classifier": reports["classifier"], **manifold}
+        later: dict[str, Any] = {name: reports[name] for name in ("classifier", "manifold") if name in reports}
+        return {"features": without_history(reports["features"]), **later}
 
 
 class _ToSphere(nn.Module):
@@ -204,6 +195,33 @@ class _ToSphere(nn.Module):
         return to_sphere(z)
 
 
-def _brief(report: dict[str, Any]) -> dict[str, Any]:
-    """The report of stage 1 without its epoch-by-epoch history, which would make every record long."""
-    return {name: value for name, value in report.items() if name != "history"}
+def project_with_offset(
+    manifold: Manifold, z: torch.Tensor, config: SearchConfig, *, seed: int, offset: int
+) -> Projection:
+    """The search from its one start, stopped `offset` steps after where the stopping rule would, within 0 and M.
+
+    So one sees how much the choice of n* matters.
+
+    Args:
+        manifold: G, continuous.
+        z: `(n, d)` prepared features.
+        config: with a single start.
+        seed: of the start.
+        offset: ε, negative for earlier.
+    """
+    if not manifold.is_continuous or config.starts != 1:
+        raise ConfigError("stopping early or late needs a continuous manifold and a projection with a single start.")
+    found = project(manifold, z, config, seed=seed)
+    wanted = (found.iterations + offset).clamp(0, config.steps)
+    parts = []
+    with torch.no_grad(), one_thread(z.device):
+        for rows, taken in zip(z.split(_OFFSET_ROWS), wanted.split(_OFFSET_ROWS), strict=True):
+            start = starting_latents(config, manifold, rows, seed)[:, 0]
+            measure = partial(loss_and_gradient, manifold.decode, targets=rows)
+            parts.append(start.clone())
+            for step, (_, after) in enumerate(walk(step_rule(config), measure, start, int(taken.max())), 1):
+                parts[-1] = torch.where((taken == step)[:, None], after, parts[-1])
+        latents = torch.cat(parts)
+        features = manifold.decode(latents)
+        similarity = 1 - cosine_distance(features, z)
+    return replace(found, features=features, latents=latents, similarity_after=similarity, iterations=wanted)

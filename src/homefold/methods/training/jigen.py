@@ -98,11 +98,9 @@ def distant_permutations(count: int) -> np.ndarray:
 
 
 def shuffle_tiles(images: torch.Tensor, orders: torch.Tensor) -> torch.Tensor:
-    """Each image with tile `orders[i, k]` of its 3 × 3 grid at place k.
+    """Each of `images: (n, 3, h, w)` with tile `orders[i, k]` of its 3 × 3 grid at place k, counted along rows.
 
-    Args:
-        images: `(n, 3, h, w)`; what a multiple of three leaves over is a rim that stays.
-        orders: `(n, 9)` permutations, places counted along rows.
+    What a multiple of three leaves over is a rim that stays.
     """
     n, channels, height, width = images.shape
     tall, wide = height // _GRID, width // _GRID

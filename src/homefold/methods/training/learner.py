@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass
 from typing import Any, Generic
 
@@ -13,10 +14,18 @@ from typing_extensions import TypeVar
 
 from homefold.features.loop import Batch, ParameterGroup, TrainingImages
 from homefold.features.network import FeatureNet
-from homefold.methods.training.gradient_scale import scale_gradient
 from homefold.runtime.seeding import isolated_seed
 
-__all__ = ["Batch", "Learner", "LearningTask", "ParameterGroup", "TrainingImages", "reverse_gradient"]
+__all__ = [
+    "Batch",
+    "Learner",
+    "LearningTask",
+    "ParameterGroup",
+    "TrainingImages",
+    "ramp",
+    "reverse_gradient",
+    "scale_gradient",
+]
 
 S = TypeVar("S", default=Any)
 
@@ -109,6 +118,38 @@ class Learner(nn.Module, Generic[S]):
         """Called before each epoch, from 0, for what looks at all training images; not in few-shot adaptation."""
 
 
+class _ScaledGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, scale: float) -> torch.Tensor:
+        ctx.scale = scale
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return ctx.scale * gradients[0], None
+
+
+def scale_gradient(x: torch.Tensor, scale: float) -> torch.Tensor:
+    """`x` as it is; on the way back its gradient is multiplied by `scale`.
+
+    >>> x = torch.ones(1, requires_grad=True)
+    >>> (3 * scale_gradient(x, 0.5)).sum().backward()
+    >>> x.grad
+    tensor([1.5000])
+    """
+    scaled: torch.Tensor = _ScaledGradient.apply(x, scale)
+    return scaled
+
+
 def reverse_gradient(x: torch.Tensor, weight: float = 1.0) -> torch.Tensor:
     """`x` itself, whose gradient comes back times −`weight`: what follows learns, what came before unlearns it."""
     return scale_gradient(x, -weight)
+
+
+def ramp(progress: float) -> float:
+    """2 / (1 + exp(-10 p)) - 1: how far an adversary's weight has risen at `progress` p in [0, 1] of the training.
+
+    >>> [round(ramp(p), 3) for p in (0.0, 0.1, 1.0)]
+    [0.0, 0.462, 1.0]
+    """
+    return math.tanh(5 * progress)

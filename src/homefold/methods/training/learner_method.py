@@ -1,31 +1,42 @@
-"""A training-time method in one file: its hyper-parameters as fields, and the learner they make."""
+"""A training-time method in one file: its hyper-parameters as fields, and the learner they make.
+
+A trained learner is one stage of its own for a source, settings, a method and a seed.
+"""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
 from homefold.config import HomefoldConfig
+from homefold.errors import ConfigError
+from homefold.features import FeatureConfig
+from homefold.features.loop import Batch, ParameterGroup, TrainingRun, complete_run
 from homefold.features.network import FeatureNet
-from homefold.methods.base import Method, require_numbers, require_plain_look
-from homefold.methods.trained_classifier import TrainedClassifier
-from homefold.methods.training.deep_all import deep_all_config
+from homefold.features.training import FeatureReport
+from homefold.methods.base import Method, code_key, require_numbers, require_plain_look
+from homefold.methods.training.deep_all import TrainedClassifier, deep_all_config
 from homefold.methods.training.learner import Learner, LearningTask
-from homefold.methods.training.learner_stage import (
-    LearnerStage,
-    learner_id,
-    plain_training,
-    require_plain,
-    train_learner_stage,
-)
+from homefold.runtime.seeding import isolated_seed
+from homefold.stages.encoder import frozen
+from homefold.stages.features import FeatureStage, build_task_net, decisive_settings, fine_tuning_config
 from homefold.stages.task import TaskKey, TrainingTask
-from homefold.store.stage_store import StageId
+from homefold.store.stage_store import Stage, StageId, stage_id
 
 __all__ = ["LearnerMethod", "SearchRange", "TrainedLearner", "tunable"]
+
+_OF_STAGE_1_ALONE = ("freeze", "keep_pretrained", "mix_style_probability", "runs")
 
 
 @dataclass(frozen=True)
@@ -91,37 +102,164 @@ class LearnerMethod(Method):
             task: the size of things.
         """
 
-    @classmethod
-    def search_space(cls) -> dict[str, SearchRange]:
-        """The search range of each hyper-parameter that has one."""
-        return {item.name: item.metadata["search"] for item in fields(cls) if "search" in item.metadata}
-
     def starting(self, config: HomefoldConfig) -> HomefoldConfig:
-        config = super().starting(config)
-        return replace(config, features=plain_training(config.features))
+        """A preset without what only stage 1 follows, at a learning rate that learners were found to be stable at."""
+        config, plain = super().starting(config), FeatureConfig()
+        rate = min(config.features.learning_rate, plain.learning_rate)
+        ignored = {name: getattr(plain, name) for name in _OF_STAGE_1_ALONE}
+        return replace(config, features=replace(config.features, learning_rate=rate, **ignored))
 
     def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
         config.views()  # complains of too many before any work
         require_plain_look(config, self.info.name, views=False)
-        require_plain(config.features, self.info.name)
+        self._require_plain(config.features)
         return deep_all_config(config)
 
+    def _require_plain(self, config: FeatureConfig) -> None:
+        """Refuse settings that only stage 1 follows, instead of training as if they had not been given."""
+        plain, name = FeatureConfig(), self.info.name
+        given = [f"features.{item}" for item in _OF_STAGE_1_ALONE if getattr(config, item) != getattr(plain, item)]
+        if given:
+            raise ConfigError(
+                f"{name} does not follow {' and '.join(given)}, of stage 1 alone; leave out {name}, or give the "
+                f"setting to another method alone, as in vae:{given[0]}=VALUE."
+            )
+
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
-        base = (learner_id(replace(key, adapt=""), self),) if key.adapt else ()
-        return (*base, learner_id(key, self))
+        """The stage of this learner on this source, then the fine-tuned one where there are images to adapt to."""
+        config, code = key.config, code_key(self)
+        base = stage_id(
+            "learner",
+            method=self.info.name,
+            settings=self.settings(),
+            source=key.source,
+            preprocessing=asdict(config.preprocessing),
+            features=decisive_settings(config.features),
+            seed=config.seed,
+            **({"code": code} if code else {}),
+        )
+        if not key.adapt:
+            return (base,)
+        tuned = decisive_settings(fine_tuning_config(config.features))
+        return base, stage_id("learner", base=base.digest, adapt=key.adapt, features=tuned, seed=config.seed)
 
     def train(self, task: TrainingTask) -> TrainedLearner:
-        return TrainedLearner(task, train_learner_stage(task, self))
+        self._require_plain(task.config.features)
+        base, *tuned = self.planned_stages(task.key)
+        source_task = task.without_adaptation()
+        stages = [task.stages.get(base, lambda checkpoint: _train(self, source_task, None, checkpoint))]
+        for identity in tuned:
+            stages.append(task.stages.get(identity, lambda checkpoint: _train(self, task, stages[0], checkpoint)))
+        return TrainedLearner(task, _LearnerStage(task, self, tuple(stages)))
 
 
 class TrainedLearner(TrainedClassifier):
-    """Answers by the learner's own linear layer on the features it predicts from.
+    """Answers by the learner's own linear layer on the features it predicts from."""
 
-    Args:
-        task: what it was trained on.
-        features: the trained learner.
-    """
-
-    def __init__(self, task: TrainingTask, features: LearnerStage) -> None:
+    def __init__(self, task: TrainingTask, features: _LearnerStage) -> None:
         self.learner = features.learner
         super().__init__(task, features, self.learner.linear_layer())
+
+
+class _LearnerStage(FeatureStage):
+    """A trained learner and the features it predicts from, each computed once."""
+
+    def __init__(self, task: TrainingTask, method: LearnerMethod, stages: tuple[Stage, ...]) -> None:
+        super().__init__(task, stages)
+        self._method = method
+
+    @cached_property
+    def learner(self) -> Learner:
+        """As it was selected, frozen, on the task's device."""
+        learner = _build(self._method, self._task, pretrained=False)
+        self.stage.load_into(learner, "learner")
+        frozen(learner, self._task.device)
+        return learner
+
+    @cached_property
+    def net(self) -> nn.Module:
+        # Where a learner predicts from f alone, nothing that only its training needed comes along.
+        own = type(self.learner).features is not Learner.features
+        return _Features(self.learner) if own else self.learner.net
+
+
+class _Features(nn.Module):
+    """Images to the features that a learner predicts from."""
+
+    def __init__(self, learner: Learner) -> None:
+        super().__init__()
+        self.learner = learner
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.learner.features(images)
+
+
+def _build(method: LearnerMethod, task: TrainingTask, *, pretrained: bool) -> Learner:
+    config, source = task.config, task.source
+    net = build_task_net(task, pretrained=pretrained)
+    sizes = LearningTask(
+        num_classes=len(source.class_names),
+        num_domains=len(source.domain_names),
+        num_images=len(task.split[0]),
+        image_size=source.image_size,
+        seed=config.seed,
+    )
+    with isolated_seed(config.seed, "learner"):
+        return method.learner(net, sizes)
+
+
+def _train(method: LearnerMethod, task: TrainingTask, base: Stage | None, checkpoint: Path | None) -> dict[str, Any]:
+    """Train the learner on the source, or go on from `base` with the images to adapt to."""
+    learner = _build(method, task, pretrained=base is None)
+    if base is not None:
+        base.load_into(learner, "learner")
+    run = _LearnerRun(learner, task)
+    complete_run(run, checkpoint=checkpoint, reporter=task.reporter, title=method.info.name)
+    report = FeatureReport(
+        criterion="cross entropy",
+        spread=run.put_back_best(),
+        selected_epoch=run.best_epoch,
+        held_out_loss=run.best_value,
+        bound=0.0,
+        history=tuple(run.history),
+    )
+    return {"learner": run.net.state_dict(), "report": report.as_dict()}
+
+
+class _LearnerRun(TrainingRun):
+    """A learner under its own loss, selected by the cross entropy of held-out source images, as Deep All is.
+
+    Where there are images to adapt to, it is trained on these alone, under its loss for them.
+    """
+
+    net: Learner
+
+    def __init__(self, learner: Learner, task: TrainingTask) -> None:
+        config, dataset, (train, held_out) = task.config.features, task.source, task.split
+        self._adapts = task.adapt is not None
+        if task.adapt is not None:
+            # With a handful of images none is held out: the last epoch is kept, and selection has nothing to choose.
+            config, dataset = fine_tuning_config(config), task.adapt
+            train = held_out = np.arange(len(dataset))
+        super().__init__(config, learner, nn.Module(), dataset, train, held_out, task.config.seed, task.device)
+
+    @property
+    def recordable(self) -> bool:
+        return self.net.recordable and not self._adapts
+
+    def parameter_groups(self) -> list[ParameterGroup]:
+        return self.net.parameter_groups()
+
+    def epoch_start(self) -> None:
+        if not self._adapts:
+            self.net.epoch_start(self.epoch, self.training_images)
+
+    def batch_loss(self, batch: Batch) -> torch.Tensor:
+        return self.net.adaptation_loss(batch) if self._adapts else self.net.loss(batch)
+
+    def held_out(self, output: tuple[torch.Tensor, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        z, logits = output
+        return z.float(), logits.float()
+
+    def criterion(self, z: torch.Tensor, scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(scores, labels)

@@ -18,7 +18,7 @@ from homefold.errors import ConfigError
 from homefold.methods.base import Answers, Method, TrainedMethod, plain_predictions
 from homefold.methods.registry import method_named
 from homefold.runtime.device import one_thread
-from homefold.stages.encoder import Encoder, NetEncoder, build_net, frozen
+from homefold.stages.encoder import Encoder, build_net, frozen
 from homefold.stages.features import weights_identity
 from homefold.stages.task import ImageSet, TaskKey, TrainingTask
 from homefold.store.stage_store import Stage, StageId, stage_id
@@ -56,7 +56,7 @@ class LinearProbeMethod(Method):
             features = replace(task.config.features, head="none", feature_dim=0)
             config = replace(task.config, features=features)
             net = build_net(config, task.source.image_size, pretrained=True, backbone=task.network)
-            return NetEncoder(frozen(net, task.device), task.device)
+            return Encoder(task.device, frozen(net, task.device))
 
         stage = task.stages.get(_probe_id(task.key), lambda _: _fit(task, encoder()))
         return TrainedProbe(task, stage, encoder)
@@ -101,13 +101,7 @@ def _as_layer(probe: Any, classes: int) -> dict[str, torch.Tensor]:
 
 
 class TrainedProbe(TrainedMethod):
-    """Answers softmax(W z + b) for features z of the untouched backbone.
-
-    Args:
-        task: what it was trained on.
-        stage: W and b.
-        encoder: makes what computes z.
-    """
+    """Answers softmax(W z + b) for features z of the untouched backbone; the stage holds W and b."""
 
     def __init__(self, task: TrainingTask, stage: Stage, encoder: Callable[[], Encoder]) -> None:
         self._stage, self._encoder, self._class_names = stage, encoder, task.source.class_names

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 import torch
 from torch import nn
@@ -45,7 +44,7 @@ class MmdAae(LearnerMethod):
     Null setting: `code_dim`, `discrepancy`, `reconstruction` and `prior` 0, `rate` 1. Cost of a step: that of Deep All.
     """
 
-    null = MappingProxyType({"code_dim": 0, "discrepancy": 0.0, "reconstruction": 0.0, "prior": 0.0, "rate": 1.0})
+    null = {"code_dim": 0, "discrepancy": 0.0, "reconstruction": 0.0, "prior": 0.0, "rate": 1.0}  # noqa: RUF012 - a constant
 
     discrepancy: float = tunable(0.3, 0.03, 10, log=True)
     """λ_1, the weight of the discrepancy between domains."""
@@ -82,12 +81,7 @@ def domain_discrepancy(
 
     MMD²(H_i, H_j) = mean k(H_i, H_i) + mean k(H_j, H_j) - 2 mean k(H_i, H_j), where k(a, b) is the mean over the
     bandwidths σ of exp(-‖a - b‖² / (2 σ² s)), and s is the mean ‖a - b‖² of the batch, held constant.
-
-    Args:
-        codes: `(n, d)`.
-        domains: `(n,)`.
-        num_domains: of the whole training.
-        bandwidths: σ, in units of the root mean squared distance, so that one choice serves codes of any size.
+    So σ is in units of the root mean squared distance, and one choice serves `codes: (n, d)` of any size.
     """
     squares = codes.square().sum(dim=1)
     distances = (squares[:, None] + squares[None, :] - 2 * codes @ codes.T).clamp_min(0)
@@ -116,11 +110,7 @@ def prior_game(discriminator: nn.Module, codes: torch.Tensor, prior: torch.Tenso
     Once D is fooled, the pull on the codes fades. With `slope` D also descends slope / 2 · mean ‖∇D(prior)‖², without
     which the two chase each other.
 
-    Args:
-        discriminator: D before its sigmoid, `(n, d)` to `(n, 1)`.
-        codes: `(n, d)`.
-        prior: `(n, d)` draws from the prior.
-        slope: weight of the slope.
+    The discriminator is D before its sigmoid, `(n, d)` to `(n, 1)`; `prior: (n, d)` are draws from the prior.
     """
     prior = prior.detach().requires_grad_(slope > 0)
     real, made = discriminator(prior), discriminator(codes.detach())

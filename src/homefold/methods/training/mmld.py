@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -14,21 +15,22 @@ from homefold.features.network import FeatureNet
 from homefold.features.stage_maps import stage_maps
 from homefold.methods.entropy import prediction_entropy
 from homefold.methods.registry import method_named
-from homefold.methods.training.gradient_scale import ramp
 from homefold.methods.training.learner import (
     Batch,
     Learner,
     LearningTask,
     ParameterGroup,
     TrainingImages,
+    ramp,
     reverse_gradient,
 )
 from homefold.methods.training.learner_method import LearnerMethod, tunable
-from homefold.methods.training.style_clusters import cluster_styles, match_clusters, style_features
+from homefold.runtime.seeding import derive_seed
 
-__all__ = ["Mmld", "MmldLearner"]
+__all__ = ["Mmld", "MmldLearner", "cluster_styles", "match_clusters", "style_features"]
 
 _STYLE_BATCH = 256
+_LEAST_SPREAD = 1e-6
 
 
 @method_named(
@@ -53,7 +55,7 @@ class Mmld(LearnerMethod):
     pass the network once more and are clustered.
     """
 
-    null = MappingProxyType({"adversary": 0.0, "entropy": 0.0, "rate": 1.0})
+    null = {"adversary": 0.0, "entropy": 0.0, "rate": 1.0}  # noqa: RUF012 - a constant
 
     adversary: float = tunable(0.1, 0.01, 1, log=True)
     """What λ of the discriminator rises to; with 0 there is neither discriminator nor clustering."""
@@ -128,3 +130,43 @@ class MmldLearner(Learner[Mmld]):
             told = self.discriminator(seen)
             total = total + self.cross_entropy(told, self.pseudo_domains[batch.rows])
         return total
+
+
+def style_features(maps: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Mean and standard deviation of every channel of every map `(n, c, h, w)`: `(n, 2 · channels of all maps)`.
+
+    >>> style_features([torch.tensor([[[[1.0, 3.0]], [[5.0, 5.0]]]])])
+    tensor([[2., 5., 1., 0.]])
+    """
+    parts = []
+    for stage in maps:
+        flat = stage.float().flatten(2)
+        parts += [flat.mean(dim=2), flat.std(dim=2, correction=0)]
+    return torch.cat(parts, dim=1)
+
+
+def cluster_styles(styles: torch.Tensor, clusters: int, seed: int) -> torch.Tensor:
+    """The cluster of each image, `(n,)` on the CPU, by k-means on `styles: (n, d)`, whose dimensions weigh the same.
+
+    With fewer different styles than clusters, some stay empty.
+    """
+    from sklearn.cluster import KMeans  # slow to import, and few commands need it
+
+    points = styles.double().cpu()
+    points = (points - points.mean(dim=0)) / points.std(dim=0, correction=0).clamp_min(_LEAST_SPREAD)
+    clusters = min(clusters, len(torch.unique(points, dim=0)))
+    means = KMeans(clusters, n_init=3, random_state=derive_seed(seed, "style clusters") % 2**32)
+    return torch.from_numpy(means.fit_predict(points.numpy()).astype(np.int64))
+
+
+def match_clusters(new: torch.Tensor, old: torch.Tensor, clusters: int) -> torch.Tensor:
+    """`new: (n,)` renamed so that as many images as can be keep their cluster in `old` (the Hungarian assignment).
+
+    >>> match_clusters(torch.tensor([2, 2, 0, 1]), torch.tensor([0, 0, 1, 2]), 3)
+    tensor([0, 0, 1, 2])
+    """
+    from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
+
+    shared = torch.bincount(new * clusters + old, minlength=clusters**2).view(clusters, clusters)
+    _, names = linear_sum_assignment(shared.numpy(), maximize=True)
+    return torch.from_numpy(names)[new]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import torch
 from torch import nn
@@ -50,7 +49,7 @@ class Rotation(LearnerMethod):
     Null setting: `weight` 0. Cost of a step: twice that of Deep All.
     """
 
-    null = MappingProxyType({"weight": 0.0})
+    null = {"weight": 0.0}  # noqa: RUF012 - a constant
 
     weight: float = tunable(1.0, 0.1, 1.0, log=True)
     """λ."""

@@ -69,13 +69,10 @@ class _RSCLearner(Learner[RSC]):
 
 
 def dominant_mask(last: torch.Tensor, gradient: torch.Tensor, drop: float, *, spatial: bool) -> torch.Tensor:
-    """Zeros at the share `drop` of places, or of channels, that speak loudest for the class, ones elsewhere.
+    """Zeros at the share `drop`, rounded down, of what speaks loudest for the class, ones elsewhere.
 
-    Args:
-        last: `(n, c, h, w)` the map.
-        gradient: of the class's logit by it.
-        drop: rounded down to whole places or channels.
-        spatial: mute places, giving `(n, 1, h, w)`; else channels, giving `(n, c, 1, 1)`.
+    These are places of the map `last: (n, c, h, w)`, giving `(n, 1, h, w)`, if `spatial`; else channels, giving
+    `(n, c, 1, 1)`. The gradient is that of the class's logit by the map.
     """
     weight = gradient.mean(dim=(2, 3), keepdim=True)
     voice = (weight * last).sum(dim=1, keepdim=True) if spatial else weight
@@ -87,11 +84,7 @@ def dominant_mask(last: torch.Tensor, gradient: torch.Tensor, drop: float, *, sp
 def most_shaken(before: torch.Tensor, after: torch.Tensor, labels: torch.Tensor, share: float) -> torch.Tensor:
     """`(n,)` whether a sample is among the `share`, rounded, whose true class lost most probability.
 
-    Args:
-        before: `(n, classes)` logits.
-        after: `(n, classes)` logits with muted features.
-        labels: `(n,)` classes.
-        share: of the batch.
+    `before` and `after`, with muted features, are logits `(n, classes)`.
     """
     lost = (before.softmax(dim=1) - after.softmax(dim=1)).gather(1, labels[:, None]).squeeze(1)
     chosen = lost.topk(round(share * len(lost))).indices

@@ -14,7 +14,7 @@ __all__ = ["BATCHED", "batched"]
 
 
 def batched(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: SearchConfig) -> Search:
-    """The search for all rows together. See `SearchFunction`."""
+    """The search for all rows together."""
     n, s, k = starts.shape
     first = u = starts.reshape(n * s, k).clone()
     measure = gradient_function(decode, targets, s)

@@ -11,7 +11,7 @@ from homefold.config.search import SearchConfig
 from homefold.projection.rules.objective import Decoder
 from homefold.runtime.tiles import fill_tile
 
-__all__ = ["Engine", "Search", "SearchFunction"]
+__all__ = ["Engine", "Search"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,35 +35,23 @@ class Search:
         return Search(*(fill_tile(x, size) for x in (self.latents, self.steps, self.before, self.after)))
 
 
-SearchFunction = Callable[[Decoder, torch.Tensor, torch.Tensor, SearchConfig], Search]
-"""The search for targets `(n, d)` from starts `(n, s, k)`, with the rules that the settings name."""
-
-
-def _nothing_else(decode: Decoder, config: SearchConfig, device: torch.device) -> str:
-    return ""
-
-
 @dataclass(frozen=True)
 class Engine:
     """A way to run the search, and what it supports.
 
     Args:
         name: as the settings spell it.
-        run: runs it.
+        run: the search for targets `(n, d)` from starts `(n, s, k)`, with the rules that the settings name.
         device_type: the kind of device it needs; None takes any.
-        step_rules: names of those it knows; None takes every one.
-        stopping_rules: names of those it knows; None takes every one.
         further_reason: why it cannot run this decoder with these settings, beyond that; empty where it can.
         row_by_row: it never looks at another row, so that its tiles need no filling up.
         recordable: it launches nothing from Python that a CUDA graph could not hold.
     """
 
     name: str
-    run: SearchFunction
+    run: Callable[[Decoder, torch.Tensor, torch.Tensor, SearchConfig], Search]
     device_type: str | None = None
-    step_rules: frozenset[str] | None = None
-    stopping_rules: frozenset[str] | None = None
-    further_reason: Callable[[Decoder, SearchConfig, torch.device], str] = _nothing_else
+    further_reason: Callable[[Decoder, SearchConfig, torch.device], str] = lambda *asked: ""
     row_by_row: bool = False
     recordable: bool = False
 
@@ -71,10 +59,4 @@ class Engine:
         """Why it declines this search; empty where it takes it."""
         if self.device_type is not None and device.type != self.device_type:
             return f"it needs a {self.device_type.upper()} device, and this is {device}"
-        for kind, known, asked in (
-            ("step", self.step_rules, config.step),
-            ("stopping", self.stopping_rules, config.stop),
-        ):
-            if known is not None and asked not in known:
-                return f"it knows the {kind} rules {', '.join(sorted(known))}, and this is {asked}"
         return self.further_reason(decode, config, device)

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 
 from homefold.config.search import SearchConfig
-from homefold.projection.engines.on_chip import STEP_RULES, STOPPING_RULES, tile_for
+from homefold.projection.engines.fused import STEP_RULES, STOPPING_RULES, tile_for
 
 __all__ = ["launch"]
 
@@ -211,12 +211,12 @@ def launch(
     slope: float,
     depth: int,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Run the kernel over all rows.
+    """Run the kernel: u* `(rows, k)`, steps to it, loss at the start and loss at u*, `(rows,)` each.
 
     Args:
-        starts: `(rows, k)` latents, k a power of two.
-        p: `(samples, h)`, h a power of two.
-        c: `(samples,)`.
+        starts: `(rows, k)` latents; k and h are powers of two.
+        p: `(samples, h)`, and
+        c: `(samples,)`: the samples' `MLPDecoder.target_terms`.
         weights: first weight `(2, k, h1)`, its bias, second weight `(2, h1, h)`, its bias, gram `(2, h, h)`, its bias
             and |b|² `(1,)`; the matrices as high and low part in bfloat16, or twice whole in float32 for the highest
             precision, which only Triton's interpreter runs.
@@ -224,9 +224,6 @@ def launch(
         config: rules and number of steps.
         slope: of the LeakyReLU.
         depth: hidden layers, 1 or 2.
-
-    Returns:
-        u* `(rows, k)`, steps to it, loss at the start and loss at u*, `(rows,)` each.
     """
     rows, k = starts.shape
     found = torch.empty_like(starts)

@@ -16,16 +16,9 @@ __all__ = ["REFERENCE", "loss_curve", "reference"]
 def loss_curve(
     decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: SearchConfig
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The whole search, one start a sample, as Algorithm 1 stores it.
+    """The whole search for `targets: (n, d)`, one of `starts: (n, k)` each, as Algorithm 1 stores it.
 
-    Args:
-        decode: G.
-        targets: `(n, d)`.
-        starts: `(n, k)`.
-        config: step rule and number of steps.
-
-    Returns:
-        L `(m, n)`: the loss before each step; U `(m, n, k)`: the latents after it.
+    L `(m, n)` is the loss before each step and U `(m, n, k)` the latents after it.
     """
     steps = list(walk(step_rule(config), lambda u: loss_and_gradient(decode, u, targets), starts, config.steps))
     if not steps:
@@ -35,7 +28,7 @@ def loss_curve(
 
 
 def reference(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: SearchConfig) -> Search:
-    """The search, whose whole curve is there before the stopping rule sees it. See `SearchFunction`."""
+    """The search, whose whole curve is there before the stopping rule sees it."""
     n, s, _ = starts.shape
     rule = stopping_rule(config)
     chosen = torch.empty_like(starts)

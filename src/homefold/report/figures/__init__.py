@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from homefold.report.runs import RunFolder, slug
+from homefold.report.runs import RunFolder, numbered, slug
 from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.runtime.registry import Registry
 
@@ -18,7 +19,6 @@ class Figure:
 
     Args:
         name: of its file, without the ending.
-        title: in a few words.
         caption: what is shown, of what, and how many.
         alt: what a reader who cannot see it should know.
         format: `svg` or `png`.
@@ -45,7 +45,6 @@ class FigureKind:
 
     Args:
         family: of kinds that stand together.
-        title: of the section.
         needs: what runs must hold for it to be there.
         draw: makes its figures.
         place: among all kinds.
@@ -77,16 +76,10 @@ def figure(title: str, *, family: str, needs: str, place: int = 1000) -> Callabl
 def build_figures(folder: RunFolder, reporter: ProgressReporter | None = None) -> list[FigureKind]:
     """Draw everything there is data for; a section without data comes back without figures."""
     sections: list[FigureKind] = []
-    seen: dict[str, int] = {}
+    seen: Counter[str] = Counter()
     with (reporter or SilentReporter()).task("Figures", len(FIGURES)) as task:
         for kind in FIGURES.values():
-            sections.append(replace(kind, figures=tuple(_named(drawn, seen) for drawn in kind.draw(folder))))
+            figures = tuple(replace(drawn, name=numbered(slug(drawn.name), seen)) for drawn in kind.draw(folder))
+            sections.append(replace(kind, figures=figures))
             task.advance()
     return sections
-
-
-def _named(drawn: Figure, seen: dict[str, int]) -> Figure:
-    """A name that is safe for a file and stands once."""
-    name = slug(drawn.name)
-    seen[name] = seen.get(name, 0) + 1
-    return replace(drawn, name=name if seen[name] == 1 else f"{name}-{seen[name]}")

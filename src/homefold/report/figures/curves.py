@@ -1,4 +1,4 @@
-"""Curves of accuracy: against the share of the sources, the severity of corruption, the deviation from n*."""
+"""Curves of accuracy against the share of the sources, the severity of corruption or ε, and of the loss by step."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 
 import numpy as np
 
+from homefold.report.artifacts import Artifact
 from homefold.report.figures import Figure, figure
-from homefold.report.figures.drawing import COLOURS, canvas, counted, counted_runs, method_colour, percent
+from homefold.report.figures.drawing import COLOURS, WRONG, canvas, counted_runs, method_colour, percent
 from homefold.report.grid import RowKey, lay_out
 from homefold.report.names import in_order, short_name, shown_name
-from homefold.report.runs import Run, RunFolder
-from homefold.report.selecting import number_of, of_kind
+from homefold.report.runs import Run, RunFolder, Setup
+from homefold.report.selecting import full_by_target, number_of, of_kind
 from homefold.report.statistics import NOTHING, summarise
+from homefold.runtime.text import counted
 
-__all__ = ["scarce_curves", "severity_curves", "stopping_curves"]
+__all__ = ["loss_curves", "scarce_curves", "severity_curves", "stopping_curves"]
 
+_MOST_CURVES = 4
 _BAND = "band: standard deviation over seeds"
 
 
@@ -90,3 +93,29 @@ def _curves(
         drawn.legend()
     alt = f"Lines of accuracy against {label}: {'; '.join(words)}."
     yield drawn.named(name, title, f"{caption}; n = {counted_runs(runs)}.", alt)
+
+
+@figure("Loss against step", family="Feature space", needs="loss curves kept as artifacts", place=11)
+def loss_curves(folder: RunFolder) -> Iterator[Figure]:
+    """How L_S falls with the steps for single samples, with the elbow marked."""
+    for setup, _, target, pairs in full_by_target(folder, "curve_loss", "curve_elbow"):
+        yield _losses(setup, target, *pairs[0])
+
+
+def _losses(setup: Setup, target: str, run: Run, artifact: Artifact) -> Figure:
+    curves = artifact["curve_loss"][:_MOST_CURVES].astype(np.float64)
+    elbows = artifact["curve_elbow"][: len(curves)].astype(int).clip(0, curves.shape[1] - 1)
+    with canvas() as drawn:
+        for position, (curve, elbow) in enumerate(zip(curves, elbows, strict=True)):
+            label = f"sample {position + 1}: n* = {elbow}"
+            drawn.axes.plot(curve, color=COLOURS[position], linewidth=1.4, label=label)
+            drawn.axes.plot(elbow, curve[elbow], "o", color=WRONG, markeredgecolor="black", markersize=7, zorder=3)
+        drawn.axes.set_xlabel("step")
+        drawn.axes.set_ylabel("L_S = 1 − cos")
+        drawn.legend(columns=2)
+    caption = (
+        f"{setup.title}, target {target}, {short_name(run.method)}, seed {run.seed}. L_S = 1 − cos against the step "
+        f"for n = {len(curves)} samples; dots mark the elbow n*."
+    )
+    alt = f"Falling curves of the loss; elbows at {', '.join(map(str, elbows))}."
+    return drawn.named(f"loss-{target}-{setup.slug}", f"Loss against step on {target}", caption, alt)

@@ -27,7 +27,6 @@ __all__ = [
     "WRONG",
     "Canvas",
     "canvas",
-    "counted",
     "counted_runs",
     "grouped_bars",
     "method_colour",
@@ -103,7 +102,7 @@ def canvas(width: float = 5.2, height: float = 3.4, *, format: str = "svg", **op
         drawn = Canvas(figure, axes, format)
         try:
             yield drawn
-            drawn.data = _to_svg(figure) if format == "svg" else _to_png(figure)
+            drawn.data = _to_bytes(figure, format)
         finally:
             plt.close(figure)
 
@@ -120,17 +119,14 @@ _DARK = b"""
 """
 
 
-def _to_svg(figure: Any) -> bytes:
-    """A picture that follows a dark screen."""
+def _to_bytes(figure: Any, format: str) -> bytes:
+    """A file without a date; an SVG that follows a dark screen."""
     stream = io.BytesIO()
-    figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+    if format == "png":
+        figure.savefig(stream, format=format, dpi=_DOTS_PER_INCH, metadata={"Software": None})
+        return stream.getvalue()
+    figure.savefig(stream, format=format, metadata={"Date": None, "Creator": None})
     return stream.getvalue().replace(b"</style>", _DARK + b"</style>", 1)
-
-
-def _to_png(figure: Any) -> bytes:
-    stream = io.BytesIO()
-    figure.savefig(stream, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
-    return stream.getvalue()
 
 
 def method_colour(method: str, methods: Sequence[str]) -> str:
@@ -160,15 +156,6 @@ def grouped_bars(
         axis.errorbar(places, heights, yerr=spreads, fmt="none", ecolor="#222222", elinewidth=1, capsize=2)
     axis.set_xticks(range(len(groups)), [_wrapped(group) for group in groups])
     axis.tick_params(axis="x", length=0)
-
-
-def counted(count: int, thing: str) -> str:
-    """A number of things.
-
-    >>> counted(1, "seed"), counted(3, "seed")
-    ('1 seed', '3 seeds')
-    """
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 def counted_runs(runs: Sequence[Run]) -> str:

@@ -12,14 +12,16 @@ from homefold.report.figures import Figure, figure
 from homefold.report.figures.drawing import RIGHT, WRONG, canvas
 from homefold.report.names import short_name
 from homefold.report.runs import Run, RunFolder, Setup
-from homefold.report.selecting import Found, by_target, full_runs, kept, one_per_target, whole_sources
+from homefold.report.selecting import full_by_target, kept, one_per_target, whole_sources
 
 __all__ = ["corrected_gallery", "example_images", "spoiled_gallery"]
 
 _EXAMPLES = 8
 _GALLERY = 6
-_GALLERY_ARRAYS = ("labels", "predicted", "probabilities_before", "thumb_target", "thumb_index")
-_NEAREST_ARRAYS = ("thumb_source_before", "thumb_source_after", "thumb_labels_before", "thumb_labels_after")
+_GALLERY_ARRAYS = (
+    *("labels", "predicted", "probabilities_before", "thumb_target", "thumb_index"),
+    *("thumb_source_before", "thumb_source_after", "thumb_labels_before", "thumb_labels_after"),
+)
 
 
 @figure("Examples of each domain", family="Images", needs="thumbnails kept as artifacts", place=15)
@@ -75,14 +77,11 @@ def spoiled_gallery(folder: RunFolder) -> Iterator[Figure]:
 
 
 def _galleries(folder: RunFolder, word: str) -> Iterator[Figure]:
-    for setup, runs in whole_sources(folder):
-        method, found = full_runs(folder, runs, *_GALLERY_ARRAYS, *_NEAREST_ARRAYS)
-        for target, pairs in by_target(found).items():
-            yield from _gallery(setup, method, target, pairs, word)
+    for setup, method, target, pairs in full_by_target(folder, *_GALLERY_ARRAYS):
+        yield from _gallery(setup, method, target, *pairs[0], word)
 
 
-def _gallery(setup: Setup, method: str, target: str, pairs: Found, word: str) -> Iterator[Figure]:
-    run, artifact = pairs[0]
+def _gallery(setup: Setup, method: str, target: str, run: Run, artifact: Artifact, word: str) -> Iterator[Figure]:
     labels, after = artifact["labels"].astype(int), artifact["predicted"].astype(int)
     before = artifact["probabilities_before"].argmax(axis=1)
     gained, lost = (before != labels) & (after == labels), (before == labels) & (after != labels)

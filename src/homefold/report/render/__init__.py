@@ -10,21 +10,13 @@ from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from homefold.report.runs import slug
 from homefold.report.tables.table import Cell, Row, Table
 
 if TYPE_CHECKING:
     from homefold.report.document import Report
 
-__all__ = [
-    "latex_escape",
-    "markdown_text",
-    "report_html",
-    "report_markdown",
-    "to_csv",
-    "to_html",
-    "to_latex",
-    "to_markdown",
-]
+__all__ = ["latex_escape", "report_html", "report_markdown", "to_csv", "to_html", "to_latex", "to_markdown"]
 
 CSV_COLUMNS = ("table", "row", "column", "row_from", "control", *Cell().as_dict())
 ABSENT = "NA"
@@ -54,7 +46,7 @@ _LATEX_SIGNS = re.compile("|".join(map(re.escape, _LATEX)))
 _NOTE_ROWS = {"gaps": "not there", "interval": "95 % CI", "control": "Δ vs {control}", "paper": "paper"}
 
 
-def markdown_text(text: str) -> str:
+def _markdown_text(text: str) -> str:
     """Text in which no sign is taken for Markdown."""
     return re.sub(r"([\\|*_`<\[])", r"\\\1", text).replace("\n", " ")
 
@@ -68,10 +60,6 @@ def latex_escape(text: str) -> str:
     return _LATEX_SIGNS.sub(lambda sign: _LATEX[sign[0]], text)
 
 
-def _anchor(title: str) -> str:
-    return "figures-" + re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
-
-
 _TEMPLATES = Environment(
     loader=PackageLoader("homefold.report.render"),
     autoescape=select_autoescape(["html"]),
@@ -81,9 +69,9 @@ _TEMPLATES = Environment(
     keep_trailing_newline=True,
 )
 _TEMPLATES.filters |= {
-    "anchor": _anchor,
+    "anchor": lambda title: slug("figures", title),
     "base64": lambda data: base64.b64encode(data).decode("ascii"),
-    "md": markdown_text,
+    "md": _markdown_text,
 }
 # LaTeX has braces of its own.
 _LATEX_TEMPLATES = _TEMPLATES.overlay(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from homefold.report.grid import Grid, RowKey, lay_out
@@ -10,6 +10,7 @@ from homefold.report.names import shown_name
 from homefold.report.runs import SETTINGS, Run, RunFolder, Setup, slug
 from homefold.report.selecting import of_kind, once
 from homefold.report.statistics import Summary, summarise, summarise_percent
+from homefold.report.tables.group import ORACLE
 from homefold.report.tables.table import Cell, Row, Table
 
 __all__ = ["cost_tables"]
@@ -20,11 +21,7 @@ _SMALL = 0.1
 
 
 def cost_tables(folder: RunFolder) -> list[Table]:
-    """One table for each setup that has times: of leave-one-domain-out, or of the other protocols where that is not.
-
-    Args:
-        folder: the runs.
-    """
+    """One table for each setup that has times: of leave-one-domain-out, or of the other protocols where that is not."""
     everything = replace(folder, runs=(*folder.runs, *folder.missing), missing=())
     found = of_kind(everything, "targets", "samplers") or of_kind(everything, *_FALLBACK)
     return [_table(setup, once(runs)) for setup, runs in found if any(_timed(run) for run in runs)]
@@ -64,18 +61,11 @@ def _row(grid: Grid, row: RowKey, runs: Sequence[Run], setup: Setup) -> Row:
     accuracies = summarise_percent(list(grid.at(row, "").values()))
     accuracy = Cell(accuracies, len(grid.seeds), len(grid.failed_at(row, "")))
     label = ", ".join((shown_name(row[0]), *row[1:])) + (" †" if setup.oracle else "")
-    training = _times(runs, lambda run: run.training_seconds)
-    inference = _times(runs, lambda run: _milliseconds(run.seconds_per_image))
-    return Row(label, (accuracy, training, inference))
+    return Row(label, (accuracy, _times(runs, "training", 1), _times(runs, "inference_per_image", 1000)))
 
 
-def _milliseconds(seconds: float | None) -> float | None:
-    return None if seconds is None else 1000 * seconds
-
-
-def _times(runs: Sequence[Run], value: Callable[[Run], float | None]) -> Cell:
-    found = [shown for run in runs if run.ok and (shown := value(run)) is not None]
-    summary = summarise(found)
+def _times(runs: Sequence[Run], name: str, scale: int) -> Cell:
+    summary = summarise([scale * seconds for run in runs if run.ok and (seconds := run.seconds.get(name)) is not None])
     if summary is None:
         return Cell(text="not recorded" if any(run.ok for run in runs) else "no finished run")
     decimals = 3 if summary.mean < _SMALL else 2
@@ -95,5 +85,5 @@ def _caption(setup: Setup, runs: Sequence[Run], machines: Sequence[str]) -> str:
         f"preset {setup.preset or 'not recorded'}; {finished} runs finished, {failed} failed.",
     ]
     if setup.oracle:
-        sentences.append("† Models were selected on the target itself (oracle): not a fair comparison.")
+        sentences.append(ORACLE)
     return " ".join(sentences)

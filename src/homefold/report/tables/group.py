@@ -13,8 +13,9 @@ from homefold.report.tables.published import PublishedTable, place_of, published
 from homefold.report.tables.rows import TableRows
 from homefold.report.tables.table import Cell, Table
 
-__all__ = ["TableGroup", "counted_names", "make_table", "target_grid", "title_of"]
+__all__ = ["ORACLE", "TableGroup", "make_table", "target_grid"]
 
+ORACLE = "† Models were selected on the target itself (oracle): not a fair comparison."
 _LEAVE_ONE_OUT = ("", "leaveonedomainout", "leaveoneout", "lodo")
 
 
@@ -26,10 +27,6 @@ class TableGroup:
     kind: str
     setup: Setup
     runs: tuple[Run, ...]
-
-    @property
-    def oracle(self) -> bool:
-        return any(run.oracle for run in self.runs)
 
     def published(self, **which: Any) -> PublishedTable | None:
         """The paper's table for these data, if it is about the same protocol."""
@@ -49,31 +46,31 @@ def target_grid(runs: Iterable[Run], published: PublishedTable | None = None) ->
 
 def make_table(
     group: TableGroup,
-    title: str,
-    stub: str,
     rows: TableRows,
     published: PublishedTable | None,
     *,
+    about: str = "",
+    stub: str = "Method",
     caption: str = "",
     name: str = "",
 ) -> Table:
-    """The table of these rows, its rows marked where models were selected on the target."""
+    """The table of these rows under what it is `about`, marked where models were selected on the target."""
     setup = group.setup
     parts = (group.suite or "runs", setup.dataset, name, setup.backbone, setup.preset, *setup.distinctions)
     marked = tuple(row if row.published else replace(row, label=f"{row.label} †") for row in rows.rows)
     return Table(
         name=slug(*dict.fromkeys(parts)),
-        title=title,
+        title=_title(group, about),
         caption=" ".join(part for part in (_caption(group, rows, published), caption) if part),
         stub=stub,
         columns=rows.columns,
-        rows=marked if group.oracle else rows.rows,
-        oracle=group.oracle,
+        rows=marked if setup.oracle else rows.rows,
+        oracle=setup.oracle,
         suite=group.suite,
     )
 
 
-def title_of(group: TableGroup, what: str = "") -> str:
+def _title(group: TableGroup, what: str) -> str:
     """Data, network, preset, and what the table is about."""
     suite = group.suite if group.kind in ("targets", "samplers") else ""
     same = suite.replace("-", "") == group.setup.dataset.lower().replace("-", "").replace("_", "")
@@ -94,8 +91,8 @@ def _caption(group: TableGroup, rows: TableRows, published: PublishedTable | Non
     ]
     named = "; ".join(f"{what} {', '.join(filter(None, values)) or 'not recorded'}" for what, values in facts)
     sentences.append(f"{named}; {sum(run.ok for run in runs)} runs finished, {_left(group, rows)}.")
-    if group.oracle:
-        sentences.append("† Models were selected on the target itself (oracle): not a fair comparison.")
+    if group.setup.oracle:
+        sentences.append(ORACLE)
     if published:
         network = f" (with {published.backbone})" if published.backbone else ""
         sentences.append(f"paper: the printed figure{network}, and in parentheses ours minus it.")
@@ -131,9 +128,3 @@ def _left(group: TableGroup, rows: TableRows) -> str:
 def _ranges(seeds: Sequence[int]) -> str:
     consecutive = len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1))
     return f"{seeds[0]}–{seeds[-1]} (n = {len(seeds)})" if consecutive else ", ".join(map(str, seeds))
-
-
-def counted_names(group: TableGroup, what: str) -> str:
-    """How many targets (or other names) the runs have, and which."""
-    names = list(dict.fromkeys(str(getattr(run, what)) for run in group.runs))
-    return f"{len(names)} {what}s ({', '.join(names)})" if len(names) > 1 else f"the {what} {names[0]}"

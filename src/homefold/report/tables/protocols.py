@@ -12,7 +12,7 @@ from homefold.report.names import short_name, shown_name
 from homefold.report.runs import Run
 from homefold.report.selecting import setting_of
 from homefold.report.statistics import summarise
-from homefold.report.tables.group import TableGroup, counted_names, make_table, target_grid, title_of
+from homefold.report.tables.group import TableGroup, make_table, target_grid
 from homefold.report.tables.published import PublishedFigure, place_of, plain_target, published_mean_stops
 from homefold.report.tables.rows import TableRows, make_rows
 from homefold.report.tables.table import MINUS, Cell, Table
@@ -24,7 +24,7 @@ def _target_tables(group: TableGroup) -> list[Table]:
     """Methods against targets: the main tables, the samplers and the ablation."""
     published = group.published()
     rows = make_rows(target_grid(group.runs, published), published, label=lambda row: shown_name(row[0]))
-    return [make_table(group, title_of(group), "Method", rows, published)]
+    return [make_table(group, rows, published)]
 
 
 def _few_shot_tables(group: TableGroup) -> list[Table]:
@@ -35,8 +35,8 @@ def _few_shot_tables(group: TableGroup) -> list[Table]:
     if published and not set(map(plain_target, grid.columns)) & set(published.targets):
         published = None
     rows = make_rows(grid, published, label=lambda row: f"{shown_name(row[0])}, {row[1]} per class")
-    title = title_of(group, "few-shot adaptation")
-    return [make_table(group, title, "Method, labelled target samples", rows, published)]
+    stub = "Method, labelled target samples"
+    return [make_table(group, rows, published, about="few-shot adaptation", stub=stub)]
 
 
 def _route(run: Run) -> str:
@@ -51,8 +51,7 @@ def _single_source_tables(group: TableGroup) -> list[Table]:
         part = replace(group, runs=tuple(run for run in group.runs if setting_of(run, "source", "unknown") == source))
         published = part.published(source=plain_target(source))
         rows = make_rows(target_grid(part.runs, published), published, label=lambda row: shown_name(row[0]))
-        title = title_of(part, f"trained on {source} alone")
-        tables.append(make_table(part, title, "Method", rows, published, name=source))
+        tables.append(make_table(part, rows, published, about=f"trained on {source} alone", name=source))
     return tables
 
 
@@ -60,7 +59,7 @@ def _scarce_tables(group: TableGroup) -> list[Table]:
     """Methods and shares of the sources against targets."""
     grid = lay_out(group.runs, row=_with("fraction", "1"), column=lambda run: run.target)
     rows = make_rows(grid, None, label=lambda row: f"{shown_name(row[0])}, {_share(row[1])} of each source")
-    return [make_table(group, title_of(group, "scarce data"), "Method", rows, None)]
+    return [make_table(group, rows, None, about="scarce data")]
 
 
 def _share(text: str) -> str:
@@ -80,8 +79,8 @@ def _severity_tables(group: TableGroup) -> list[Table]:
     kinds = len({corruption(run) for run in group.runs if setting_of(run, "severity", "") != "0"})
     columns = tuple({"0": "Clean", "unknown": "No level"}.get(c, f"Level {c}") for c in rows.columns)
     caption = f"Each figure is a mean over {kinds} types of corruption."
-    title = title_of(group, "by severity of corruption")
-    return [make_table(group, title, "Method", replace(rows, columns=columns), published, caption=caption)]
+    rows = replace(rows, columns=columns)
+    return [make_table(group, rows, published, about="by severity of corruption", caption=caption)]
 
 
 def _stopping_tables(group: TableGroup) -> list[Table]:
@@ -89,8 +88,10 @@ def _stopping_tables(group: TableGroup) -> list[Table]:
     grid = lay_out(group.runs, column=lambda run: setting_of(run, "epsilon", "0"), unit=lambda run: run.target)
     rows = make_rows(grid, None, label=lambda row: shown_name(row[0]), average=False)
     rows = replace(rows, columns=tuple(f"ε = {column.replace('-', MINUS)}" for column in rows.columns))
-    caption = f"Columns: deviation ε from n*. Each figure is a mean over {counted_names(group, 'target')}."
-    return [make_table(group, title_of(group, "stopping off the elbow"), "Method", rows, None, caption=caption)]
+    targets = list(dict.fromkeys(run.target for run in group.runs))
+    over = f"{len(targets)} targets ({', '.join(targets)})" if len(targets) > 1 else f"the target {targets[0]}"
+    caption = f"Columns: deviation ε from n*. Each figure is a mean over {over}."
+    return [make_table(group, rows, None, about="stopping off the elbow", caption=caption)]
 
 
 def _beta_tables(group: TableGroup) -> list[Table]:
@@ -121,7 +122,7 @@ def _beta_tables(group: TableGroup) -> list[Table]:
     widened = tuple(replace(row, cells=(*cells, *row.cells)) for row, cells in zip(rows.rows, extra, strict=True))
     rows = TableRows(("Mean n*", "M", *rows.columns), widened, rows.done, rows.expected)
     caption = "Rows: iteration rate β. Mean n*: steps until the stop, over target images; M: steps at most."
-    return [make_table(group, title_of(group, "iteration rate β"), "β", rows, published, caption=caption)]
+    return [make_table(group, rows, published, about="iteration rate β", stub="β", caption=caption)]
 
 
 def _mean_stop(run: Run) -> float | None:

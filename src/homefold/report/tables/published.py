@@ -16,12 +16,7 @@ __all__ = ["PublishedFigure", "PublishedTable", "place_of", "plain_target", "pub
 
 @dataclass(frozen=True)
 class PublishedFigure:
-    """One printed figure.
-
-    Args:
-        mean: in the table's unit.
-        std: printed beside it; None where none is.
-    """
+    """One printed figure, in the table's unit, and the deviation printed beside it if any."""
 
     mean: float
     std: float | None = None
@@ -29,15 +24,11 @@ class PublishedFigure:
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """One of the paper's tables.
-
-    Args:
-        backbone: the network it was made with; empty where the paper names none.
-        figures: by (method as the paper calls it, setting, plain target).
-    """
+    """One of the paper's tables; its backbone is empty where the paper names none."""
 
     backbone: str
     figures: dict[tuple[str, str, str], PublishedFigure]
+    """By method as the paper calls it, setting and plain target."""
 
     @property
     def methods(self) -> list[tuple[str, str]]:
@@ -122,8 +113,7 @@ def published_table(
 
     Args:
         kind: `targets` (leave-one-domain-out), `samplers`, `single-source`, `few-shot`, `severity` or `beta`.
-        dataset: name of the data.
-        backbone: name of the network; decides where the paper has a table for each.
+        backbone: decides where the paper has a table for each.
         source: the only source domain, for `single-source`.
     """
     data = plain_key(dataset)

@@ -42,13 +42,14 @@ def make_rows(
     keys = list(grid.columns)
     average = average and len(keys) > 1
     cells: dict[RowKey, list[Cell]] = {}
-    for row in grid.rows:
+    controls = {row: _control(grid, row) for row in grid.rows}
+    for row, control in controls.items():
         printed = [published.find(row[0], setting(row), column) if published else None for column in keys]
-        cells[row] = [_cell(grid, row, column, figure) for column, figure in zip(keys, printed, strict=True)]
+        cells[row] = [_cell(grid, row, control, column, figure) for column, figure in zip(keys, printed, strict=True)]
         if average:
-            cells[row].append(_cell(grid, row, None, _mean(printed)))
+            cells[row].append(_cell(grid, row, control, None, _mean(printed)))
     rows = [
-        Row(label(row), tuple(place), control=_control_name(grid, row))
+        Row(label(row), tuple(place), control=short_name(control[0]) if (control := controls[row]) else "")
         for row, place in _with_best(cells, best_within).items()
     ]
     if published and others:
@@ -58,9 +59,10 @@ def make_rows(
     return TableRows((*keys, AVERAGE) if average else tuple(keys), tuple(rows), done, expected)
 
 
-def _cell(grid: Grid, row: RowKey, column: str | None, published: PublishedFigure | None) -> Cell:
+def _cell(
+    grid: Grid, row: RowKey, control: RowKey | None, column: str | None, published: PublishedFigure | None
+) -> Cell:
     """The cell of a row in a column, or of its average."""
-    control = _control(grid, row)
     values = grid.averages(row) if column is None else grid.at(row, column)
     others = {} if control is None else grid.averages(control) if column is None else grid.at(control, column)
     failed = grid.failed_at(row, *grid.columns) - set(values) if column is None else grid.failed_at(row, column)
@@ -75,11 +77,6 @@ def _control(grid: Grid, row: RowKey) -> RowKey | None:
     control = None if method is None else (method, *row[1:])
     more = control is not None and grid.looks.get(control, 0) > grid.looks.get(row, math.inf)
     return None if more else control
-
-
-def _control_name(grid: Grid, row: RowKey) -> str:
-    control = _control(grid, row)
-    return short_name(control[0]) if control else ""
 
 
 def _mean(figures: Sequence[PublishedFigure | None]) -> PublishedFigure | None:

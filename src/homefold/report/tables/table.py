@@ -22,11 +22,9 @@ class Cell:
         summary: over the seeds that have a value; None when none has.
         expected: how many seeds there should be.
         failed: how many ended in an error.
-        published: the paper's figure.
         comparison: with the row's control.
         best: whether no row has a better figure in this column.
         text: stands instead of a figure.
-        decimals: of the figure.
     """
 
     summary: Summary | None = None
@@ -138,13 +136,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One row.
+    """One row, a cell for each column.
 
     Args:
-        label: what it is about.
-        cells: one a column.
-        control: the name of the row that the differences are to; empty when there is none.
         published: it was not run here: all its figures are the paper's.
+        control: the name of the row that the differences are to; empty when there is none.
     """
 
     label: str
@@ -159,13 +155,9 @@ class Table:
 
     Args:
         name: of its files.
-        title: in a few words.
         caption: protocol, selection, preset, number of runs, and what the signs mean.
         stub: heads the column of labels.
-        columns: heads of the other columns.
-        rows: in order.
         oracle: models were selected on the target.
-        suite: what the runs were part of.
     """
 
     name: str

@@ -1,0 +1,178 @@
+"""A model as ONNX: the same answers as the model's own, whatever its settings; or a sentence, and nothing left."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from homefold import Homefold, SearchConfig
+from homefold.config import LookConfig
+from homefold.errors import ConfigError
+from homefold.export import export_onnx
+from homefold.export.onnx import largest_differences, session
+from homefold.export.predictor import Predictor
+
+pytest.importorskip("onnxruntime", reason="needs homefold[onnx]")
+pytestmark = pytest.mark.slow
+
+ADAM = SearchConfig(steps=8)
+SEARCHES = {
+    "elbow": replace(ADAM, steps=12, step="normalised", stop="elbow"),
+    "gradient from random and nearest starts": replace(ADAM, step="gradient", random_starts=2, nearest_starts=1),
+    "no steps": replace(ADAM, steps=0),
+}
+
+
+def with_settings(model: Homefold, search: SearchConfig = ADAM, look: LookConfig | None = None) -> Homefold:
+    """The model with another search, and other views."""
+    changed = Homefold(model.config, device="cpu")
+    trained = model.trained
+    config = replace(trained.config, search=search, look=look or trained.config.look)
+    changed._trained = replace(trained, config=config, feature_model=replace(trained.feature_model, search=search))
+    return changed
+
+
+@pytest.fixture(scope="module")
+def fitted(few_digits, quick_config) -> Homefold:
+    config = replace(quick_config, features=replace(quick_config.features, epochs=3))
+    return Homefold(config, device="cpu").fit(few_digits.only("scan", "photo"))
+
+
+def exported(model: Homefold, folder: Path) -> tuple[object, float, float]:
+    """The session, and the largest differences over images that were not compared before."""
+    export_onnx(model, folder)
+    runtime = session(folder / "model.onnx", threads=1)
+    images = np.random.default_rng(1).integers(0, 256, (9, 16, 16, 3), dtype=np.uint8)
+    probability, distance, labels = largest_differences(model, runtime, images, 4)
+    assert labels == 0
+    return runtime, probability, distance
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_every_search_gives_the_models_answers(fitted, tmp_path, name: str) -> None:
+    _, probability, distance = exported(with_settings(fitted, SEARCHES[name]), tmp_path / "onnx")
+    assert probability < 2e-4
+    assert distance < 2e-4
+
+
+@pytest.mark.parametrize("kind", ["nearest", "gan"])
+def test_every_manifold_gives_the_models_answers(few_digits, quick_config, tmp_path, kind: str) -> None:
+    manifold = replace(quick_config.manifold, kind=kind, epochs=20)
+    features = replace(quick_config.features, epochs=1)
+    config = replace(quick_config, manifold=manifold, features=features, search=ADAM)
+    model = Homefold(config, device="cpu").fit(few_digits.only("scan", "photo"))
+    _, probability, distance = exported(model, tmp_path / "onnx")
+    assert probability < 2e-4
+    assert distance < 2e-4
+
+
+def test_views_filters_and_styles_are_in_the_graph(few_digits, quick_config, tmp_path) -> None:
+    features = replace(quick_config.features, epochs=1)
+    style = replace(quick_config.style, blocks=("early",), manifold="domains", weight=0.5)
+    config = replace(quick_config, features=features, style=style, search=ADAM)
+    model = with_settings(
+        Homefold(config, device="cpu").fit(few_digits.only("scan", "photo")), look=LookConfig(views=3, textures=2)
+    )
+    _, probability, distance = exported(model, tmp_path / "onnx")
+    assert probability < 2e-4
+    assert distance < 2e-4
+
+
+def test_the_search_is_one_loop_and_any_batch_is_taken(fitted, tmp_path) -> None:
+    found = export_onnx(with_settings(fitted), tmp_path / "onnx")
+    assert found.loop
+    runtime = session(tmp_path / "onnx" / "model.onnx", threads=1)
+    images = np.random.default_rng(0).integers(0, 256, (17, 16, 16, 3), dtype=np.uint8)
+    together = runtime.run(None, {"images": images})[0]
+    alone = np.concatenate([runtime.run(None, {"images": image[None]})[0] for image in images])
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+    plain = replace(ADAM, step="gradient")
+    short = export_onnx(with_settings(fitted, plain), tmp_path / "short")
+    assert export_onnx(with_settings(fitted, replace(plain, steps=500)), tmp_path / "long").nodes == short.nodes
+
+
+def test_where_torch_cannot_export_a_loop_the_steps_stand_one_after_the_other(fitted, tmp_path, monkeypatch) -> None:
+    def no_loop(*_: object) -> None:
+        raise RuntimeError("no loops here")
+
+    monkeypatch.setattr("homefold.export.onnx.one_loop", no_loop)
+    found = export_onnx(with_settings(fitted), tmp_path / "onnx")
+    assert not found.loop
+    assert found.probability_difference < 2e-4
+    with pytest.raises(ConfigError, match=r"no loops here.*at most 400 steps needs no loop"):
+        export_onnx(with_settings(fitted, replace(ADAM, steps=401)), tmp_path / "long")
+    assert not (tmp_path / "long").exists()
+
+
+def test_an_export_that_answers_otherwise_is_refused_and_leaves_nothing(fitted, tmp_path, monkeypatch) -> None:
+    class Wrong(Predictor):
+        def forward(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            probabilities, off_manifold = super().forward(images)
+            return probabilities + 1e-3, off_manifold
+
+    monkeypatch.setattr("homefold.export.onnx.Predictor", Wrong)
+    with pytest.raises(ConfigError, match=r"answers otherwise.*up to 1.0e-03.*Nothing was written"):
+        export_onnx(with_settings(fitted), tmp_path / "onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_decoder_without_a_known_gradient_is_refused(fitted, tmp_path) -> None:
+    model = with_settings(fitted)
+    manifold = model.feature_model.manifold
+    before, manifold.decoder = manifold.decoder, nn.Sequential(*manifold.decoder, nn.Softplus())
+    try:
+        with pytest.raises(ConfigError, match="the gradient of Softplus"):
+            export_onnx(model, tmp_path / "onnx")
+    finally:
+        manifold.decoder = before
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_an_export_is_replaced_and_only_when_asked(fitted, tmp_path) -> None:
+    model, folder = with_settings(fitted), tmp_path / "onnx"
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.jpg").write_bytes(b"a photo")
+    with pytest.raises(ConfigError, match="is not empty and no export"):
+        export_onnx(model, tmp_path / "photos", overwrite=True)
+    assert (tmp_path / "photos" / "cat.jpg").read_bytes() == b"a photo"
+    export_onnx(model, folder)
+    with pytest.raises(ConfigError, match="holds an export already"):
+        export_onnx(model, folder)
+    export_onnx(model, folder, overwrite=True)
+    assert sorted(os.listdir(folder)) == ["README.md", "model.onnx", "preprocessor.json"]
+
+
+def test_the_example_answers_without_torch_as_predict_does(fitted, few_digits, tmp_path) -> None:
+    from PIL import Image
+
+    model = with_settings(fitted)
+    export_onnx(model, tmp_path / "onnx")
+    paths = [tmp_path / f"{i}.png" for i in range(3)]
+    for path, image in zip(paths, few_digits.only("street").images[:3], strict=True):
+        Image.fromarray(np.asarray(image)).resize((40, 28)).save(path)
+    blocked = (
+        "import runpy, sys\n"
+        "for name in ('torch', 'torchvision', 'homefold'): sys.modules[name] = None\n"
+        "script = sys.argv.pop(1)\n"
+        "sys.argv[0] = script\n"
+        "runpy.run_path(script, run_name='__main__')\n"
+    )
+    script = Path(__file__).parents[2] / "examples" / "onnx_predict.py"
+    run = subprocess.run(
+        [sys.executable, "-c", blocked, str(script), str(tmp_path / "onnx"), *map(str, paths)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    rows = [json.loads(line) for line in run.stdout.splitlines()]
+    expected = model.predict([str(path) for path in paths])
+    assert [row["label"] for row in rows] == expected.labels.tolist()
+    np.testing.assert_allclose([row["confidence"] for row in rows], expected.confidences, atol=2e-4)
