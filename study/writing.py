@@ -15,7 +15,7 @@ import torch
 from homefold.runtime.provenance import hardware, versions
 from homefold.store.files import write_json
 
-_FIGURE = re.compile(r"[−+]?\d|[ –]$|collapsed$")
+_FIGURE = re.compile(r"[−+-]?\d|[ –]$|collapsed$")
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
