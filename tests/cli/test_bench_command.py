@@ -8,7 +8,6 @@ import shlex
 import signal
 import subprocess
 import sys
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ import pytest
 from scene import Homefold
 
 from homefold.cli.bench_board import BenchBoard
-from homefold.config import HomefoldConfig
 from homefold.evaluation.execution import Executor
 from homefold.evaluation.records import read_records
 from homefold.evaluation.suites import SUITES
@@ -157,35 +155,11 @@ def test_a_suite_that_does_not_exist_is_a_usage_error(homefold: Homefold, tmp_pa
     assert "pacs" in ended.err
 
 
-@pytest.mark.parametrize(
-    ("flag", "setting"),
-    [
-        ("--features.mix-style-layers", "features.mix_style_layers"),
-        ("--search.steps=9", "search.steps"),
-        ("--learning-rate", "features.learning_rate"),
-    ],
-)
-def test_flags_of_fit_are_pointed_to_what_does_the_same_here(
-    homefold: Homefold, tmp_path: Path, flag: str, setting: str
-) -> None:
-    ended = homefold("bench", "digits-mini", "--out", tmp_path / "runs", flag, "0.1")
+def test_a_short_flag_of_fit_is_pointed_to_what_does_the_same_here(homefold: Homefold, tmp_path: Path) -> None:
+    ended = homefold("bench", "digits-mini", "--out", tmp_path / "runs", "--learning-rate", "0.1")
     assert ended.code == 2
-    assert f"--set {setting}=VALUE" in ended.err
+    assert "Did you mean --features.learning-rate?" in ended.error
     assert not (tmp_path / "runs").exists()
-
-
-def test_the_command_knows_the_parts_of_a_configuration_and_their_short_names() -> None:
-    from homefold.cli.bench import BenchCommand
-    from homefold.cli.setting_flags import _PARTS, _SHORT
-
-    parts = [item.name for item in fields(HomefoldConfig) if is_dataclass(getattr(HomefoldConfig(), item.name))]
-    assert set(_PARTS) == set(parts)
-    short_names = {short.replace("-", "_") for short in _SHORT}
-    assert not {item.name for item in fields(BenchCommand)} & {*_PARTS, *short_names}
-    for short, setting in _SHORT.items():
-        part, name = setting.split(".")
-        assert name == short.replace("-", "_")
-        assert hasattr(getattr(HomefoldConfig(), part), name)
 
 
 @pytest.mark.slow

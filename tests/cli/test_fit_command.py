@@ -14,7 +14,9 @@ import pytest
 from scene import QUICK, Homefold, content
 
 from homefold import list_presets
-from homefold.cli import fit
+from homefold.cli.fit import read_options
+from homefold.cli.given_settings import SHORT_NAMES
+from homefold.config import preset_config
 from homefold.model import Homefold as Model
 
 
@@ -226,30 +228,24 @@ def test_views_that_a_training_does_not_allow_are_refused_before_an_image_is_rea
     assert not (tmp_path / "m").exists()
 
 
-@pytest.mark.parametrize(
-    ("preset", "image_size", "epochs"),
-    [("default", 224, 30), ("thorough", 224, 30), ("small", 32, 30), ("small-thorough", 32, 30), ("paper", 224, 200)],
-)
-def test_the_preset_decides_the_defaults_in_the_help(
-    homefold: Homefold, monkeypatch: pytest.MonkeyPatch, preset: str, image_size: int, epochs: int
-) -> None:
+def test_the_help_says_the_default_of_every_preset(homefold: Homefold, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    lines = homefold("fit", "--help", f"--preset={preset}").out.splitlines()
-
-    def default_of(flag: str) -> str:
-        at = next(i for i, line in enumerate(lines) if flag in line)
-        end = next(i for i, line in enumerate(lines[at + 1 :], at + 1) if line.strip("│| ").startswith("--"))
-        return " ".join(" ".join(lines[at:end]).replace("│", " ").split())
-
-    assert f"(default: {image_size})" in default_of("--image-size")
-    assert f"(default: {epochs})" in default_of("--features.epochs")
-    assert f"(default: {preset})" in default_of("--preset")
+    words = " ".join(homefold("fit", "--help").out.split())
+    for short, name in SHORT_NAMES.items():
+        said = words.split(f" --{short.replace('_', '-')} VALUE ")[1].split("(default: ")[1].split(")")[0]
+        default, *others = said.split("; ")
+        of_preset = {
+            preset: value for part in others for names, value in [part.split(": ")] for preset in names.split(", ")
+        }
+        for preset in list_presets():
+            value = preset_config(preset)
+            for part in name.split("."):
+                value = getattr(value, part)
+            assert of_preset.get(preset, default) == str(value), (name, preset)
 
 
 def test_the_last_preset_wins_and_an_unknown_one_is_a_usage_error(homefold: Homefold) -> None:
-    assert (
-        fit._parse(["x", "--out", "y", "--preset", "paper", "--preset=small"]).settings.preprocessing.image_size == 32
-    )
+    assert read_options(["x", "--out", "y", "--preset", "paper", "--preset=small"])[1].preprocessing.image_size == 32
     ended = homefold("fit", "x", "--out", "y", "--preset", "huge")
     assert ended.code == 2
     assert "'huge'" in ended.err
@@ -267,19 +263,19 @@ def test_the_last_preset_wins_and_an_unknown_one_is_a_usage_error(homefold: Home
     ],
 )
 def test_a_backbone_brings_the_rate_that_it_needs(words: list[str], backbone: str, rate: float) -> None:
-    features = fit._parse(["x", "--out", "y", *words]).settings.features
+    features = read_options(["x", "--out", "y", *words])[1].features
     assert (features.backbone, features.learning_rate) == (backbone, rate)
 
 
 def test_the_command_knows_every_preset_of_the_library() -> None:
     for preset in list_presets():
-        assert fit._parse(["x", "--out", "y", "--preset", preset]).preset == preset
+        assert read_options(["x", "--out", "y", "--preset", preset])[0].preset == preset
 
 
 def test_aliases_and_dotted_names_set_the_same_setting() -> None:
-    short = fit._parse(["x", "--out", "y", "--epochs", "7", "--seed", "3", "--image-size", "64"]).settings
-    long = fit._parse(["x", "--out", "y", "--features.epochs", "7", "--seed", "3", "--preprocessing.image-size", "64"])
-    assert short == long.settings
+    short = read_options(["x", "--out", "y", "--epochs", "7", "--seed", "3", "--image-size", "64"])[1]
+    dotted = ["--features.epochs", "7", "--seed", "3", "--preprocessing.image-size", "64"]
+    assert short == read_options(["x", "--out", "y", *dotted])[1]
     assert (short.features.epochs, short.seed, short.preprocessing.image_size) == (7, 3, 64)
 
 

@@ -17,10 +17,10 @@ from scene import Homefold
 
 from homefold.cli import predict
 from homefold.cli.answers import TableWriter
-from homefold.cli.inference_flags import LookFlags, SearchFlags, chosen_look, chosen_search
-from homefold.config import LookConfig, SearchConfig, look_preset, search_preset
+from homefold.cli.given_settings import chosen_look_and_search
+from homefold.cli.parsing import parse
+from homefold.config import HomefoldConfig, LookConfig, SearchConfig, look_preset, search_preset
 from homefold.data.decoding import pool as decoder_pool
-from homefold.errors import ConfigError
 from homefold.model import Homefold as Model
 from homefold.stages.predictions import Prediction
 
@@ -408,22 +408,13 @@ def test_a_projection_that_cannot_work_is_a_sentence(
     assert "start" in ended.error
 
 
-def test_only_flags_that_were_given_replace_settings() -> None:
-    own = SearchConfig(encoder_start=False, random_starts=3, rate=0.2, steps=77)
-    arguments = ["m", "--search.steps", "5", "--projection_preset", "x"]
-    assert chosen_search(own, None, SearchFlags(steps=5), arguments).steps == 5
-    assert chosen_search(own, None, SearchFlags(steps=5), arguments).rate == 0.2
-    assert chosen_search(own, None, SearchFlags(), []) == own
-    assert chosen_search(own, "authors", SearchFlags(), []) == search_preset("authors")
-    underscored = ["--search.random_starts=0", "--search.no-encoder-start"]
-    with pytest.raises(ConfigError):
-        chosen_search(own, None, SearchFlags(random_starts=0, encoder_start=False), underscored)
-
-
 @pytest.mark.parametrize("preset", ["default", "paper", "authors", "restarts"])
 def test_every_projection_preset_of_the_command_exists(preset: str) -> None:
-    assert chosen_search(SearchConfig(steps=1), preset, SearchFlags(), []) == search_preset(preset)
-    assert chosen_look(LookConfig(views=4), preset, LookFlags(), []) == look_preset(preset)
+    own = HomefoldConfig(look=LookConfig(views=4), search=SearchConfig(steps=1))
+    assert (
+        parse(predict.PredictOptions, "predict", ["m", "i", "--projection-preset", preset]).projection_preset == preset
+    )
+    assert chosen_look_and_search(own, preset, {}) == (look_preset(preset), search_preset(preset))
 
 
 def test_flags_of_earlier_names_work_and_are_told_once(

@@ -243,7 +243,7 @@ WORDS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
     "methods-plugin-image": (("methods", "--plugin", "IMAGE"), REFUSAL),
     "methods-plugin-folder": (("methods", "--plugin", "PHOTOS"), REFUSAL),
     "bench-suite-unknown": (("bench", "nothing", "--out", "runs"), USE),
-    "bench-fit-flag": ((*PLAN, "--features.epochs", "3"), USE),
+    "bench-fit-flag": ((*PLAN, "--features.epochs", "3"), ANSWER),
     "bench-seeds-zero": ((*PLAN[:8], "0"), REFUSAL),
     "bench-seeds-text": ((*PLAN[:8], "few"), USE),
     "bench-seeds-huge": ((*PLAN[:8], "1" * 30), ANY),

@@ -1,4 +1,4 @@
-"""The command `homefold`: one file a command, each made from a frozen dataclass with tyro."""
+"""The command `homefold`: one file a command."""
 
 from homefold.cli.app import main
 

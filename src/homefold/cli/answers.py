@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import math
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from rich.cells import cell_len
 
@@ -15,75 +16,6 @@ from homefold.cli.output import json_line
 from homefold.stages.predictions import Prediction
 
 __all__ = ["AnswerWriter", "CsvWriter", "JsonLinesWriter", "TableWriter"]
-
-
-class AnswerWriter(Protocol):
-    """Where the answers go."""
-
-    def answer(self, path: Path, prediction: Prediction, abstained: bool) -> None:
-        """One image's answer."""
-
-    def failure(self, path: Path, reason: str) -> None:
-        """One image that could not be read, and why."""
-
-    def flush(self) -> None:
-        """Let a reader see what was written so far."""
-
-    def close(self) -> None:
-        """All answers were given."""
-
-
-class JsonLinesWriter:
-    """One JSON object a line: `{"path", "label", …}`, or `{"path", "error"}` for an image that could not be read."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def answer(self, path: Path, prediction: Prediction, abstained: bool) -> None:
-        self._write({"path": str(path), **prediction.as_dict(), "abstained": abstained})
-
-    def failure(self, path: Path, reason: str) -> None:
-        self._write({"path": str(path), "error": reason})
-
-    def _write(self, value: dict[str, object]) -> None:
-        self._stream.write(json_line(value) + "\n")
-
-    def flush(self) -> None:
-        self._stream.flush()
-
-    def close(self) -> None:
-        self.flush()
-
-
-class CsvWriter:
-    """A header and one row an image; figures that an image does not have stay empty.
-
-    Args:
-        stream: where to.
-        class_names: all labels that can come.
-    """
-
-    def __init__(self, stream: TextIO, class_names: Sequence[str]) -> None:
-        self._stream, self._class_names = stream, class_names
-        self._csv = csv.writer(stream, lineterminator="\n")
-        probabilities = [f"probability.{name}" for name in class_names]
-        self._columns = [*_FIGURES, "abstained", "error", *probabilities]
-        self._csv.writerow(["path", *self._columns])
-
-    def answer(self, path: Path, prediction: Prediction, abstained: bool) -> None:
-        figures = [_shown(getattr(prediction, name)) for name in _FIGURES]
-        probabilities = [prediction.probabilities[name] for name in self._class_names]
-        self._csv.writerow([path, *figures, str(abstained).lower(), "", *probabilities])
-
-    def failure(self, path: Path, reason: str) -> None:
-        values = {"error": reason}
-        self._csv.writerow([path, *(values.get(name, "") for name in self._columns)])
-
-    def flush(self) -> None:
-        self._stream.flush()
-
-    def close(self) -> None:
-        self.flush()
 
 
 _FIGURES = (
@@ -97,18 +29,67 @@ _FIGURES = (
     "projected",
 )
 
+_SHORTEST_PATH = 16
+_OTHER_COLUMNS = 10 + 12 + 3 * 2  # confidence, off-manifold and what stands between
 
-def _shown(value: object) -> object:
+
+class AnswerWriter(ABC):
+    """Where the answers go.
+
+    Args:
+        stream: what they are written to.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    @abstractmethod
+    def answer(self, path: Path, prediction: Prediction, abstained: bool) -> None:
+        """One image's answer."""
+
+    @abstractmethod
+    def failure(self, path: Path, reason: str) -> None:
+        """One image that could not be read, and why."""
+
+
+class JsonLinesWriter(AnswerWriter):
+    """One JSON object a line: `{"path", "label", …}`, or `{"path", "error"}` for an image that could not be read."""
+
+    def answer(self, path: Path, prediction: Prediction, abstained: bool) -> None:
+        self._write({"path": str(path), **prediction.as_dict(), "abstained": abstained})
+
+    def failure(self, path: Path, reason: str) -> None:
+        self._write({"path": str(path), "error": reason})
+
+    def _write(self, value: dict[str, object]) -> None:
+        self.stream.write(json_line(value) + "\n")
+
+
+class CsvWriter(AnswerWriter):
+    """A header and one row an image; figures that an image does not have stay empty."""
+
+    def __init__(self, stream: TextIO, class_names: Sequence[str]) -> None:
+        super().__init__(stream)
+        self._class_names = class_names
+        self._csv = csv.writer(stream, lineterminator="\n")
+        self._csv.writerow(["path", *_FIGURES, "abstained", "error", *(f"probability.{name}" for name in class_names)])
+
+    def answer(self, path: Path, prediction: Prediction, abstained: bool) -> None:
+        figures = [_as_text(getattr(prediction, name)) for name in _FIGURES]
+        probabilities = [prediction.probabilities[name] for name in self._class_names]
+        self._csv.writerow([path, *figures, _as_text(abstained), "", *probabilities])
+
+    def failure(self, path: Path, reason: str) -> None:
+        self._csv.writerow([path, *[""] * (len(_FIGURES) + 1), reason, *[""] * len(self._class_names)])
+
+
+def _as_text(value: object) -> object:
     if isinstance(value, bool):
         return str(value).lower()
     return "" if isinstance(value, float) and math.isnan(value) else value
 
 
-_SHORTEST_PATH = 16
-_OTHER_COLUMNS = 10 + 12 + 3 * 2  # confidence, off-manifold and what stands between
-
-
-class TableWriter:
+class TableWriter(AnswerWriter):
     """Aligned columns, printed as the answers come.
 
     Args:
@@ -119,7 +100,7 @@ class TableWriter:
     """
 
     def __init__(self, stream: TextIO, paths: Sequence[Path], class_names: Sequence[str], *, abstains: bool) -> None:
-        self._stream = stream
+        super().__init__(stream)
         labels = [_marked(name) if abstains else name for name in class_names]
         self._label_width = max(len("label"), *map(cell_len, labels))
         widest = max((cell_len(str(path)) for path in paths), default=0)
@@ -128,9 +109,9 @@ class TableWriter:
 
     def _room(self) -> int:
         """Cells that the path may take."""
-        if not self._stream.isatty():
+        if not self.stream.isatty():
             return 10**6
-        columns = os.get_terminal_size(self._stream.fileno()).columns
+        columns = os.get_terminal_size(self.stream.fileno()).columns
         return max(_SHORTEST_PATH, columns - self._label_width - _OTHER_COLUMNS)
 
     def answer(self, path: Path, prediction: Prediction, abstained: bool) -> None:
@@ -147,13 +128,7 @@ class TableWriter:
             self._row("file", "label", "confidence", "off-manifold")
         label, confidence, off = cells
         start = _fit(str(path), self._path_width)
-        self._stream.write(f"{start}  {_fit(label, self._label_width)}  {confidence:>10}  {off:>12}\n")
-
-    def flush(self) -> None:
-        self._stream.flush()
-
-    def close(self) -> None:
-        self.flush()
+        self.stream.write(f"{start}  {_fit(label, self._label_width)}  {confidence:>10}  {off:>12}\n")
 
 
 def _marked(label: str) -> str:

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Sequence
 
 from homefold.cli.commands import Command, run_command
-from homefold.cli.ending import Terminated, explain, signals_raise
+from homefold.cli.ending import Terminated, UsageError, explain, signals_raise
 from homefold.version import __version__
 
 __all__ = ["main"]
@@ -30,7 +30,6 @@ COMMANDS = {
     "data": Command("list, describe, verify and fetch datasets; the cache of decoded images", "homefold.cli.data"),
 }
 
-_ABOUT = "Classifiers that hold up on domains they have never seen."
 _END = """\
 options:
   -h, --help  show this; homefold COMMAND --help shows the options of one command
@@ -62,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             code = _run(arguments)
             sys.stdout.flush()
             return code
-    except SystemExit as end:  # tyro's way to end after --help and after a usage error
+    except SystemExit as end:  # after --help
         return end.code if isinstance(end.code, int) else SUCCESS
     except KeyboardInterrupt as stop:
         return _stopped(stop, INTERRUPTED)
@@ -78,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if debug:
             traceback.print_exc()
         print(f"error: {' '.join(sentence.splitlines())}", file=sys.stderr)
-        return FAILURE
+        return USAGE if isinstance(error, UsageError) else FAILURE
 
 
 def _run(arguments: list[str]) -> int:
@@ -87,7 +86,8 @@ def _run(arguments: list[str]) -> int:
     if arguments[:1] == ["--version"]:
         print(f"homefold {__version__}")
         return SUCCESS
-    return run_command("homefold", COMMANDS, arguments, about=_ABOUT, end=_END)
+    about = "Classifiers that hold up on domains they have never seen."
+    return run_command("homefold", COMMANDS, arguments, about=about, end=_END)
 
 
 def _stopped(stop: BaseException, code: int) -> int:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import tyro
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from homefold.cli.bench_board import BenchBoard, show_seconds
 from homefold.cli.ending import when_stopped
 from homefold.cli.output import fact_table, note, print_json, result_console, result_table, show_share, typed
-from homefold.cli.parsing import DebugFlag, DeviceFlag, JsonFlag, Names, PluginFlag, Switch, flatten, parse
-from homefold.cli.setting_flags import setting_of
+from homefold.cli.parsing import Arg, DeviceFlag, JsonFlag, Names, PluginFlag, Positional, parse, unique
 from homefold.errors import ConfigError
 from homefold.runtime.progress import RichReporter
 
@@ -52,90 +48,81 @@ class BenchCommand:
     Example: homefold bench digits-mini --preset quick --seeds 2 --out runs
     """
 
-    suite: Annotated[SuiteName, tyro.conf.Positional]
-    """Which table: a dataset's, or one of the analyses, which run on any dataset that fits."""
-    out: Annotated[Path, tyro.conf.arg(metavar="RUNS")]
+    suite: Annotated[SuiteName, Positional("SUITE", f"({', '.join(get_args(SuiteName))})")]
+    """Which table: a dataset's, or one of the analyses, which run on any dataset that fits"""
+    out: Annotated[Path, Arg("RUNS")]
     """The folder for records, artifacts and trained stages; several suites may share it."""
-    data: Annotated[
-        str | None,
-        tyro.conf.DisallowNone,
-        tyro.conf.arg(metavar="DATA", help_behavior_hint="(default: the suite's own dataset)"),
-    ] = None
+    data: Annotated[str, Arg("DATA", default="(default: the suite's own dataset)")] = ""
     """A dataset's name, NAME:PATH for one that needs files, or a folder DATA/domain/class/image."""
-    methods: Annotated[Names, tyro.conf.arg(metavar="METHOD …", help_behavior_hint="(default: the suite's)")] = ()
+    methods: Annotated[Names, Arg("METHOD", default="(default: the suite's)")] = ()
     """Which methods to run (homefold methods lists them)."""
-    targets: Annotated[Names, tyro.conf.arg(metavar="DOMAIN …", help_behavior_hint="(default: all)")] = ()
+    targets: Annotated[Names, Arg("DOMAIN", default="(default: all)")] = ()
     """Which domains to test on."""
-    sources: Annotated[Names, tyro.conf.arg(metavar="DOMAIN …", help_behavior_hint="(default: all)")] = ()
+    sources: Annotated[Names, Arg("DOMAIN", default="(default: all)")] = ()
     """Only what trains on exactly these domains."""
     seeds: int = 5
     """Independent runs: trainings with the seeds 0, 1, … or from --first-seed on."""
     first_seed: int = 0
     """The seed of the first run: to share a study among machines, or to add to one."""
-    preset: Literal["paper", "default", "thorough", "quick"] = "default"
+    preset: Annotated[Literal["paper", "default", "thorough", "quick"], Arg("NAME", "")] = "default"
     """paper (the text to the letter), default (what serves users best), thorough (the same, and several looks at each
     image to be answered) or quick (a small network, minutes)."""
-    backbone: Annotated[Names, tyro.conf.arg(metavar="NAME …", help_behavior_hint="(default: the suite's)")] = ()
+    backbone: Annotated[Names, Arg("NAME", default="(default: the suite's)")] = ()
     """Which networks to run with."""
-    weights: Annotated[str, tyro.conf.arg(metavar="WEIGHTS", help_behavior_hint="(default: the preset's)")] = ""
+    weights: Annotated[str, Arg("WEIGHTS", default="(default: the preset's)")] = ""
     """Where a pretrained network starts: auto, torchvision, a file, or none."""
     device: DeviceFlag = "auto"
     jobs: int = 1
     """Processes side by side; each takes a source and a seed, and so trains nothing twice."""
-    selection: Literal["source-validation", "last", "leave-one-source-out", "oracle"] = "source-validation"
+    selection: Annotated[Literal["source-validation", "last", "leave-one-source-out", "oracle"], Arg("RULE")] = (
+        "source-validation"
+    )
     """How settings are chosen: source-validation (as the paper), last (epoch), leave-one-source-out (among the
     candidates, by leaving each source out in turn) or oracle (among them, by looking at the target; marked as such)."""
-    candidates: Annotated[
-        Names, tyro.conf.arg(metavar="'NAME=VALUE …' …", help_behavior_hint="(default: three learning rates)")
-    ] = ()
+    candidates: Annotated[Names, Arg("'NAME=VALUE …'", default="(default: three learning rates)")] = ()
     """What leave-one-source-out and oracle choose among, each a quoted list of settings."""
-    set: Annotated[Names, tyro.conf.arg(metavar="NAME=VALUE …", help_behavior_hint="")] = ()
-    """Settings to change, such as features.epochs=60."""
-    images_per_class: Annotated[int, tyro.conf.arg(help_behavior_hint="(default: 0, all)")] = 0
+    set: Annotated[Names, Arg("NAME=VALUE")] = ()
+    """Settings to change, such as features.epochs=60 (or --features.epochs 60); homefold settings lists and explains
+    them."""
+    images_per_class: Annotated[int, Arg(default="(default: 0, all)")] = 0
     """Use only the first so many images of each domain and class, for trying things out."""
-    source_images_per_class: Annotated[int, tyro.conf.arg(help_behavior_hint="(default: 0, all)")] = 0
+    source_images_per_class: Annotated[int, Arg(default="(default: 0, all)")] = 0
     """Train on only so many images of each source domain and class, drawn with the seed; targets stay whole."""
     plugin: PluginFlag = ()
-    plan: Switch = False
+    plan: bool = False
     """Only show what there would be to do."""
     json: JsonFlag = False
-    debug: DebugFlag = False
 
     def options(self, command: str = "") -> BenchOptions:
         """What the library is asked for, by this command line."""
         from homefold.evaluation.options import BenchOptions
 
-        if self.data == "":
-            raise ConfigError("--data is empty: name a dataset or a folder, or leave it out for the suite's own.")
         return BenchOptions(
             suite=self.suite,
             out=self.out,
-            data=self.data or "",
-            methods=flatten(self.methods),
-            targets=flatten(self.targets),
-            sources=flatten(self.sources),
+            data=self.data,
+            methods=unique(self.methods),
+            targets=unique(self.targets),
+            sources=unique(self.sources),
             seeds=self.seeds,
             first_seed=self.first_seed,
             preset=self.preset,
-            backbones=flatten(self.backbone),
+            backbones=unique(self.backbone),
             weights=self.weights,
             device=self.device,
             jobs=self.jobs,
             selection=self.selection,
-            candidates=flatten(self.candidates),
-            settings=flatten(self.set),
+            candidates=unique(self.candidates),
+            settings=self.set,
             images_per_class=self.images_per_class,
             source_images_per_class=self.source_images_per_class,
-            plugins=tuple(map(Path, flatten(self.plugin))),
+            plugins=tuple(map(Path, self.plugin)),
             command=command,
         )
 
 
 def run(arguments: Sequence[str]) -> int:
     """Plan, show the plan, do it, show the table; 1 when a run failed."""
-    if (setting := next(filter(None, (setting_of(str(word)) for word in arguments)), None)) is not None:
-        print(f"error: homefold bench takes settings by their names: --set {setting}=VALUE …", file=sys.stderr)
-        return 2
     command = parse(BenchCommand, "bench", arguments)
     from homefold.evaluation.bench import run_bench  # imports torch, which --help does not need
     from homefold.evaluation.planning import Planner, make_plan

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from homefold.cli.output import show_share
-from homefold.runtime.progress import Task
+from homefold.runtime.progress import RichTask, Task
 
 if TYPE_CHECKING:
     from homefold.evaluation.planning import Run
@@ -35,26 +35,11 @@ def show_seconds(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-class _Bar:
-    def __init__(self, progress: Progress, task: TaskID) -> None:
-        self._progress, self._task = progress, task
-
-    def advance(self, steps: int = 1, **facts: float | str) -> None:
-        shown = "  ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in facts.items())
-        self._progress.update(self._task, advance=steps, facts=shown)
-
-
 class BenchBoard:
-    """A reporter for the stages, and a watcher of the runs; bars on a terminal, one line a run everywhere.
+    """A reporter for the stages, and a watcher of the runs; bars on a terminal, one line a run everywhere."""
 
-    Args:
-        remaining: the runs that are about to be done.
-        jobs: processes that do them.
-        console: standard error by default.
-    """
-
-    def __init__(self, remaining: Sequence[Run], jobs: int = 1, console: Console | None = None) -> None:
-        self.console = console or Console(stderr=True)
+    def __init__(self, remaining: Sequence[Run], jobs: int = 1) -> None:
+        self.console = Console(stderr=True)
         self._left, self._jobs, self._began = list(remaining), jobs, time.monotonic()
         self._total, self._seconds = len(remaining), defaultdict[str, list[float]](list)
         self._progress = Progress(
@@ -80,7 +65,7 @@ class BenchBoard:
         """A bar for one stage, gone when the stage is done."""
         task = self._progress.add_task(f"  {description}", total=total, facts=self._now)
         try:
-            yield _Bar(self._progress, task)
+            yield RichTask(self._progress, task)
         finally:
             self._progress.remove_task(task)
 

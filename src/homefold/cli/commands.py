@@ -8,18 +8,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from homefold.cli.ending import UsageError
+
 __all__ = ["Command", "run_command"]
 
 
 @dataclass(frozen=True)
 class Command:
-    """One command, imported only when it runs, so that help comes at once.
-
-    Args:
-        summary: what it does, in a line.
-        module: where it lies.
-        function: takes the words after the command's name and returns an exit code.
-    """
+    """One command, imported only when it runs, so that help comes at once."""
 
     summary: str
     module: str
@@ -34,16 +30,10 @@ class Command:
 def run_command(
     program: str, commands: Mapping[str, Command], arguments: Sequence[str], *, about: str, end: str
 ) -> int:
-    """Run the command that `arguments` begin with; show the list of commands when asked to or when there is none.
-
-    Args:
-        program: what stands before the command's name.
-        commands: by name.
-        arguments: the words after the program's name.
-        about: first line of the list.
-        end: what stands below the list.
-    """
-    page = _help_page(program, commands, about, end)
+    """Run the command that `arguments` begin with; show the list of commands when asked to or when there is none."""
+    width = max(map(len, commands))
+    listed = "\n".join(f"  {name:<{width}}  {command.summary}" for name, command in commands.items())
+    page = f"usage: {program} COMMAND …\n\n{about}\n\ncommands:\n{listed}\n\n{end}"
     if not arguments:
         print(page, end="", file=sys.stderr)
         return 2
@@ -52,19 +42,8 @@ def run_command(
         print(page, end="")
         return 0
     if name not in commands:
-        print(f"error: {_unknown(program, commands, name)}", file=sys.stderr)
-        return 2
+        close = difflib.get_close_matches(name, commands, n=1)
+        hint = f" Did you mean {program} {close[0]}?" if close else ""
+        what = "option" if name.startswith("-") else "command"
+        raise UsageError(f"{program} has no {what} {name!r}; its commands are {', '.join(commands)}.{hint}")
     return commands[name].run(rest)
-
-
-def _help_page(program: str, commands: Mapping[str, Command], about: str, end: str) -> str:
-    width = max(map(len, commands))
-    listed = "\n".join(f"  {name:<{width}}  {command.summary}" for name, command in commands.items())
-    return f"usage: {program} COMMAND …\n\n{about}\n\ncommands:\n{listed}\n\n{end}"
-
-
-def _unknown(program: str, commands: Mapping[str, Command], name: str) -> str:
-    close = difflib.get_close_matches(name, commands, n=1)
-    hint = f" Did you mean {program} {close[0]}?" if close else ""
-    what = "option" if name.startswith("-") else "command"
-    return f"{program} has no {what} {name!r}; its commands are {', '.join(commands)}.{hint}"

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
 from rich.table import Table
 
 from homefold.cli.commands import Command, run_command
 from homefold.cli.domains import is_dataset_name
 from homefold.cli.output import fact_table, note, print_json, result_console, result_table
-from homefold.cli.parsing import DebugFlag, JsonFlag, Names, PluginFlag, Switch, flatten, parse
+from homefold.cli.parsing import Arg, JsonFlag, Names, PluginFlag, Positional, parse, unique
 from homefold.data import (
     DomainDataset,
     LoadRequest,
@@ -71,7 +70,6 @@ class ListOptions:
 
     plugin: PluginFlag = ()
     json: JsonFlag = False
-    debug: DebugFlag = False
 
 
 def run_list(arguments: Sequence[str]) -> int:
@@ -96,11 +94,10 @@ class DescribeOptions:
     Example: homefold data describe photos/
     """
 
-    data: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME_OR_PATH")]
+    data: Annotated[str, Positional("NAME_OR_PATH")]
     """The name of a dataset, NAME:PATH with where its files lie, or a folder of domains, also as a tar or zip."""
     plugin: PluginFlag = ()
     json: JsonFlag = False
-    debug: DebugFlag = False
 
 
 def run_describe(arguments: Sequence[str]) -> int:
@@ -189,37 +186,30 @@ class VerifyOptions:
     Examples: homefold data verify photos/ · homefold data verify pacs /data/pacs
     """
 
-    data: Annotated[
-        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[NAME] PATH", help_behavior_hint="(required)")
-    ]
+    data: Annotated[tuple[str, ...], Positional("[NAME] PATH", default="(required)")]
     """A folder PATH/domain/class/image, also packed as a tar or zip; or a dataset's name and where its files lie
     (NAME:PATH is the same)."""
-    domain: Annotated[Names, tyro.conf.arg(metavar="NAME …")] = ()
+    domain: Annotated[Names, Arg("NAME")] = ()
     """Only these domains; all by default."""
-    counts_only: Switch = False
+    counts_only: bool = False
     """Compare a named dataset's counts and decode nothing."""
     plugin: PluginFlag = ()
     json: JsonFlag = False
-    debug: DebugFlag = False
 
 
 def run_verify(arguments: Sequence[str]) -> int:
     """`homefold data verify`."""
     options = parse(VerifyOptions, "data verify", arguments)
-    report = _verify(options, flatten(options.domain) or None)
+    name, path = _name_and_path(options.data)
+    if name is None and options.counts_only:
+        raise ConfigError("nothing is published of a folder to compare its counts with: leave out --counts-only.")
+    domains, decode = unique(options.domain) or None, not options.counts_only
+    report = verify_dataset(name or "folder", path, domains=domains, decode=decode, reporter=RichReporter())
     if options.json:
         print_json(report.as_dict())
     else:
         _print_report(report)
     return 1 if report.verdict == "errors" else 0
-
-
-def _verify(options: VerifyOptions, domains: tuple[str, ...] | None) -> VerificationReport:
-    name, path = _name_and_path(options.data)
-    if name is None and options.counts_only:
-        raise ConfigError("nothing is published of a folder to compare its counts with: leave out --counts-only.")
-    decode = not options.counts_only
-    return verify_dataset(name or "folder", path, domains=domains, decode=decode, reporter=RichReporter())
 
 
 def _name_and_path(words: tuple[str, ...]) -> tuple[str | None, Path]:
@@ -260,13 +250,8 @@ def _print_report(report: VerificationReport) -> None:
 def _verified_table(report: VerificationReport) -> Table:
     table = result_table("domain", "images", "published", "classes", numbers=3)
     for domain, published in report.published.items():
-        counts = report.counts.get(domain, {})
-        table.add_row(
-            domain,
-            str(sum(counts.values())),
-            str(published),
-            str(sum(count > 0 for count in counts.values())),
-        )
+        counts = report.counts.get(domain, {}).values()
+        table.add_row(domain, str(sum(counts)), str(published), str(sum(count > 0 for count in counts)))
     return table
 
 
@@ -279,13 +264,12 @@ class GetOptions:
     Example: homefold data get digits-few-shot --to /data/digits
     """
 
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
+    name: Annotated[str, Positional("NAME")]
     """mnist, usps, svhn, cifar10; digits-few-shot is the first three."""
-    to: Annotated[Path, tyro.conf.arg(metavar="DIR")]
+    to: Annotated[Path, Arg("DIR")]
     """Where to put it."""
     plugin: PluginFlag = ()
     json: JsonFlag = False
-    debug: DebugFlag = False
 
 
 def run_get(arguments: Sequence[str]) -> int:

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
-import tyro
-
 from homefold.cli.output import note, print_json, result_console, result_table, show_bytes
-from homefold.cli.parsing import DebugFlag, JsonFlag, Switch, parse
+from homefold.cli.parsing import Arg, JsonFlag, Positional, parse
 from homefold.data import ImageCache, cache_directory
 from homefold.data.cache.directory import cache_limit_bytes, parse_bytes, set_cache_limit
 from homefold.data.cache.entry import CacheEntry
@@ -28,15 +26,14 @@ class CacheOptions:
     Examples: homefold data cache · homefold data cache --clear pacs · homefold data cache --limit 20GB
     """
 
-    name: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]", help_behavior_hint="")] = ()
+    name: Annotated[tuple[str, ...], Positional("[NAME]")] = ()
     """Only the entries of this dataset."""
-    clear: Switch = False
+    clear: bool = False
     """Delete the entries (with NAME, of that dataset alone); those that a running process uses stay."""
-    limit: Annotated[str | None, tyro.conf.DisallowNone, tyro.conf.arg(metavar="SIZE", help_behavior_hint="")] = None
+    limit: Annotated[str | None, Arg("SIZE")] = None
     """Keep at most this much, now and later, such as 20GB; HOMEFOLD_CACHE_LIMIT overrides it. What was not used for
     longest goes first."""
     json: JsonFlag = False
-    debug: DebugFlag = False
 
 
 def run_cache(arguments: Sequence[str]) -> int:
@@ -55,25 +52,23 @@ def run_cache(arguments: Sequence[str]) -> int:
         cleared, in_use = cache.clear(name)
         deleted += cleared
         if name in (None, "digits-mini"):
-            _clear_drawn_digits()
+            for file in cache_directory().glob("digits-mini-*.npz"):
+                file.unlink(missing_ok=True)
     entries = [entry for entry in cache.entries() if name is None or name in entry.names]
     if name is not None and not (entries or deleted or in_use):
-        note(_nothing_kept(name, cache))
+        others = sorted({other for entry in cache.entries() for other in entry.names})
+        note(f"Nothing is kept of {name}; there are entries of {', '.join(others) or 'no dataset'}.")
     if options.json:
-        print_json(_cache_facts(cache, entries, deleted, in_use))
+        listed = {"entries": entries, "deleted": deleted, "in_use": in_use}
+        of_all = {
+            "directory": str(cache.directory),
+            "limit_bytes": cache_limit_bytes(),
+            "bytes": sum(entry.bytes for entry in cache.entries()),
+        }
+        print_json(of_all | {what: [*map(_entry_facts, these)] for what, these in listed.items()})
     else:
         _print_cache(cache, entries, deleted, in_use)
     return 0
-
-
-def _nothing_kept(name: str, cache: ImageCache) -> str:
-    others = sorted({other for entry in cache.entries() for other in entry.names})
-    return f"Nothing is kept of {name}; there are entries of {', '.join(others) or 'no dataset'}."
-
-
-def _clear_drawn_digits() -> None:
-    for file in cache_directory().glob("digits-mini-*.npz"):
-        file.unlink(missing_ok=True)
 
 
 def _entry_facts(entry: CacheEntry) -> dict[str, Any]:
@@ -88,19 +83,6 @@ def _entry_facts(entry: CacheEntry) -> dict[str, Any]:
         "bytes": entry.bytes,
         "used": datetime.fromtimestamp(entry.used).astimezone().isoformat(timespec="seconds"),
         "folder": str(entry.folder),
-    }
-
-
-def _cache_facts(
-    cache: ImageCache, entries: list[CacheEntry], deleted: list[CacheEntry], in_use: list[CacheEntry]
-) -> dict[str, Any]:
-    return {
-        "directory": str(cache.directory),
-        "limit_bytes": cache_limit_bytes(),
-        "bytes": sum(entry.bytes for entry in cache.entries()),
-        "entries": [_entry_facts(entry) for entry in entries],
-        "deleted": [_entry_facts(entry) for entry in deleted],
-        "in_use": [_entry_facts(entry) for entry in in_use],
     }
 
 

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
-
 from homefold.cli.output import print_json, result_console, result_table, show_share
-from homefold.cli.parsing import DebugFlag, DeviceFlag, JsonFlag, parse
+from homefold.cli.parsing import Arg, DeviceFlag, JsonFlag, parse
 from homefold.runtime.progress import RichReporter
 
 __all__ = ["DemoOptions", "run"]
@@ -23,15 +21,14 @@ class DemoOptions:
     Example: homefold demo --target photo
     """
 
-    out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("demo-output")
+    out: Annotated[Path, Arg("FOLDER")] = Path("demo-output")
     """The folder for the model, the records and the picture."""
-    target: Annotated[str, tyro.conf.arg(metavar="DOMAIN")] = "street"
+    target: Annotated[str, Arg("DOMAIN")] = "street"
     """The domain that stays unseen: scan, photo, print or street."""
     seed: int = 0
     """All randomness follows from it."""
     device: DeviceFlag = "auto"
     json: JsonFlag = False
-    debug: DebugFlag = False
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from homefold.errors import HomefoldError
+from homefold.errors import ConfigError, HomefoldError
 
-__all__ = ["Terminated", "explain", "signals_raise", "when_stopped"]
+__all__ = ["Terminated", "UsageError", "explain", "signals_raise", "when_stopped"]
 
 _DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 # How torch and the C++ library say it, in a RuntimeError.
@@ -30,6 +30,10 @@ _NO_MEMORY = (
 
 _AGAIN_SECONDS = 0.05
 _LONGEST_IMPORT_SECONDS = 20.0
+
+
+class UsageError(ConfigError):
+    """The command line makes no sense."""
 
 
 class Terminated(BaseException):
@@ -58,11 +62,7 @@ def signals_raise() -> Iterator[None]:
 
 
 class _Stop:
-    """A handler that raises, but not amid an import, unless that takes very long.
-
-    Args:
-        kind: what it raises.
-    """
+    """A handler that raises, but not amid an import, unless that takes very long."""
 
     def __init__(self, kind: type[BaseException]) -> None:
         self.kind = kind
@@ -111,17 +111,18 @@ def explain(error: Exception) -> str | None:
 
 def _unusable_path(error: Exception) -> str | None:
     """The sentence for a path that leads nowhere, which Python reports without a class of its own."""
-    text = str(error)
-    if isinstance(error, RuntimeError) and text.startswith("Could not determine home directory"):
+    text = str(error) if isinstance(error, RuntimeError) else ""
+    if text.startswith("Could not determine home directory"):
         return "a path begins with ~ and the name of nobody who has a home folder here; write it out."
-    if isinstance(error, RuntimeError) and text.startswith("Symlink loop from"):
+    if text.startswith("Symlink loop from "):
         return f"{text.removeprefix('Symlink loop from ')} is a link that leads back to itself."
     return None
 
 
 def _lacking_memory(error: Exception) -> str | None:
     """The sentence for memory that could not be had; None for any other error."""
-    on_device = _is_device_out_of_memory(error)
+    torch = sys.modules.get("torch")
+    on_device = torch is not None and isinstance(error, torch.OutOfMemoryError)
     text = " ".join(str(error).split())
     if not on_device and not isinstance(error, MemoryError) and not any(sign in text for sign in _NO_MEMORY):
         return None
@@ -151,8 +152,3 @@ def _unnamed() -> str:
     except (OSError, ValueError):
         return "a file"
     return "a file" if sys.stdout.isatty() or stat.S_ISFIFO(kind) else "standard output"
-
-
-def _is_device_out_of_memory(error: Exception) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(error, torch.OutOfMemoryError)

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-import tyro
-from rich.table import Table
 
 from homefold.cli.domains import domain_names, require_domains
-from homefold.cli.inference_flags import LookFlags, ProjectionPreset, SearchFlags, chosen_look, chosen_search
+from homefold.cli.given_settings import chosen_look_and_search, inference_settings
 from homefold.cli.output import note, print_json, result_console, result_table, show_share
-from homefold.cli.parsing import DebugFlag, DeviceFlag, JsonFlag, Names, PluginFlag, SkipBadFlag, Switch, flatten, parse
+from homefold.cli.parsing import (
+    Arg,
+    DeviceFlag,
+    JsonFlag,
+    Names,
+    PluginFlag,
+    Positional,
+    ProjectionPresetFlag,
+    SetInferenceFlag,
+    SkipBadFlag,
+    parse,
+    unique,
+)
 from homefold.config import LookConfig, SearchConfig
 from homefold.data import DomainDataset, load_dataset
 from homefold.errors import DataError
@@ -36,52 +46,40 @@ class EvaluateOptions:
     Example: homefold evaluate model photos/ --domain hospital4 --per-class
     """
 
-    model: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
+    model: Annotated[Path, Positional("MODEL")]
     """The folder of a model."""
-    data: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")]
+    data: Annotated[str, Positional("DATA")]
     """A folder DATA/domain/class/image (or its tar or zip), or a dataset's name; its classes must be the model's."""
-    domain: Annotated[Names, tyro.conf.arg(metavar="NAME …")] = ()
+    domain: Annotated[Names, Arg("NAME")] = ()
     """Domains to measure on; all by default. Those that the model was trained on are marked."""
-    per_class: Switch = False
+    per_class: bool = False
     """Show the accuracy of every class too."""
+    projection_preset: ProjectionPresetFlag = None
+    set: SetInferenceFlag = ()
     skip_bad: SkipBadFlag = False
     device: DeviceFlag = "auto"
     json: JsonFlag = False
     plugin: PluginFlag = ()
-    debug: DebugFlag = False
-    projection_preset: ProjectionPreset = None
-    look: LookFlags = field(default_factory=LookFlags)
-    """How images are seen."""
-    search: SearchFlags = field(default_factory=SearchFlags)
-    """How the search runs. What is not given here is the preset's, or else the model's own; the defaults shown are
-    those of the preset default."""
 
 
 @dataclass(frozen=True)
 class DomainResult:
-    """What was measured on one domain.
-
-    Args:
-        domain: its name.
-        seen_in_training: whether a source domain of the model is called the same.
-        images: how many were measured.
-        skipped: how many could not be read.
-        accuracy_without_projection: share of right answers to the features as they are.
-        accuracy_with_projection: share of right answers to the projected features.
-        corrected: images that only the projected answer gets right.
-        spoiled: images that only the unprojected answer gets right.
-        per_class: for each class that occurs its `images` and both accuracies.
-    """
+    """What was measured on one domain."""
 
     domain: str
     seen_in_training: bool
+    """Whether a source domain of the model is called the same."""
     images: int
     skipped: int
+    """How many could not be read."""
     accuracy_without_projection: float
     accuracy_with_projection: float
     corrected: int
+    """Images that only the projected answer gets right."""
     spoiled: int
+    """Images that only the unprojected answer gets right."""
     per_class: dict[str, dict[str, float]]
+    """For each class that occurs its `images` and both accuracies."""
 
 
 class _Bars(RichReporter):
@@ -93,17 +91,17 @@ class _Bars(RichReporter):
 
 def run(arguments: Sequence[str]) -> int:
     """Measure and print."""
-    options = parse(EvaluateOptions, "evaluate", arguments)
+    options = parse(EvaluateOptions, "evaluate", arguments, short_flags=dict)
+    settings = inference_settings(options.set, "evaluate")
     # These import torch, which --help does not need.
     from homefold.cli.unfinished import tidy_after_fit
     from homefold.model import Homefold
 
     model = Homefold.load(options.model, device=options.device)
     tidy_after_fit(options.model)
-    look = chosen_look(model.config.look, options.projection_preset, options.look, arguments)
-    search = chosen_search(model.config.search, options.projection_preset, options.search, arguments)
+    look, search = chosen_look_and_search(model.config, options.projection_preset, settings)
     known = domain_names(options.data)
-    domains = flatten(options.domain) or known
+    domains = unique(options.domain) or known
     require_domains(domains, known, options.data)
     reporter = _Bars()
     results = []
@@ -150,19 +148,13 @@ def _require_known_classes(model: Homefold, dataset: DomainDataset, domain: str)
 def measure(
     model: Homefold, dataset: DomainDataset, look: LookConfig, search: SearchConfig, reporter: ProgressReporter
 ) -> DomainResult:
-    """Answer for every image of a dataset of one domain, with and without projection.
-
-    Args:
-        model: a fitted model.
-        dataset: one domain, whose classes the model knows.
-        look: how images are seen.
-        search: settings of it.
-        reporter: shows a bar.
-    """
+    """Answer for every image of a dataset of one domain, whose classes the model knows, with and without projection."""
     import torch
 
     (domain,) = dataset.domain_names
-    position = np.array([_position(name, model.class_names) for name in dataset.class_names])
+    # A class without images, which the model may not know, is never looked up.
+    known = {name: label for label, name in enumerate(model.class_names)}
+    position = np.array([known.get(name, -1) for name in dataset.class_names])
     truth = position[dataset.labels]
     without, projected = np.empty_like(truth), np.empty_like(truth)
     with reporter.task(f"Evaluating {domain}", total=len(dataset)) as bar:
@@ -198,11 +190,6 @@ def measure(
     )
 
 
-def _position(name: str, class_names: Sequence[str]) -> int:
-    """Where the model has the class; a class without images, which it may not know, is never looked up."""
-    return class_names.index(name) if name in class_names else -1
-
-
 def _print_json(options: EvaluateOptions, look: LookConfig, search: SearchConfig, results: list[DomainResult]) -> None:
     rows = [asdict(result) for result in results]
     if not options.per_class:
@@ -215,32 +202,18 @@ def _print_json(options: EvaluateOptions, look: LookConfig, search: SearchConfig
 
 def _print_tables(options: EvaluateOptions, results: list[DomainResult]) -> None:
     console = result_console()
-    columns = ("domain", "images", "without projection", "with projection", "corrected", "spoiled", "")
-    table = result_table(*columns, numbers=6)
+    columns = ("images", "without projection", "with projection")
+    table = result_table("domain", *columns, "corrected", "spoiled", "", numbers=6)
     table.columns[-1].justify = "left"
     for result in results:
-        table.add_row(
-            result.domain,
-            str(result.images),
-            show_share(result.accuracy_without_projection),
-            show_share(result.accuracy_with_projection),
-            str(result.corrected),
-            str(result.spoiled),
-            "seen in training" if result.seen_in_training else "",
-        )
+        shares = (result.accuracy_without_projection, result.accuracy_with_projection)
+        seen = "seen in training" if result.seen_in_training else ""
+        counts = (str(result.corrected), str(result.spoiled))
+        table.add_row(result.domain, str(result.images), *map(show_share, shares), *counts, seen)
     console.print(table)
-    if options.per_class:
-        for result in results:
-            console.print(_class_table(result))
-
-
-def _class_table(result: DomainResult) -> Table:
-    table = result_table("class", "images", "without projection", "with projection", title=result.domain, numbers=3)
-    for name, figures in result.per_class.items():
-        table.add_row(
-            name,
-            str(figures["images"]),
-            show_share(figures["accuracy_without_projection"]),
-            show_share(figures["accuracy_with_projection"]),
-        )
-    return table
+    for result in results if options.per_class else ():
+        table = result_table("class", *columns, title=result.domain, numbers=3)
+        for name, figures in result.per_class.items():
+            images, *accuracies = figures.values()
+            table.add_row(name, str(images), *map(show_share, accuracies))
+        console.print(table)

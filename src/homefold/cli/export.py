@@ -7,10 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tyro
-
 from homefold.cli.output import fact_table, print_json, result_console, show_bytes
-from homefold.cli.parsing import DebugFlag, JsonFlag, PluginFlag, Switch, parse
+from homefold.cli.parsing import Arg, JsonFlag, PluginFlag, Positional, parse
 
 __all__ = ["ExportOptions", "run"]
 
@@ -24,17 +22,16 @@ class ExportOptions:
     Example: homefold export model --to onnx --out model-onnx
     """
 
-    model: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
+    model: Annotated[Path, Positional("MODEL")]
     """The folder of a model."""
-    out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")]
+    out: Annotated[Path, Arg("FOLDER")]
     """The folder to write: model.onnx, preprocessor.json and README.md."""
     to: Literal["onnx"] = "onnx"
     """The format."""
-    overwrite: Switch = False
+    overwrite: bool = False
     """Replace an earlier export."""
     json: JsonFlag = False
     plugin: PluginFlag = ()
-    debug: DebugFlag = False
 
 
 def run(arguments: Sequence[str]) -> int:

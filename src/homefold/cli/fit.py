@@ -7,37 +7,30 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import tyro
-
 from homefold.cli.domains import domain_names, require_domains
 from homefold.cli.ending import when_stopped
+from homefold.cli.given_settings import SHORT_NAMES, fit_settings
 from homefold.cli.info import size_on_disk
 from homefold.cli.output import fact_table, note, print_json, result_console, show_bytes, show_share
 from homefold.cli.parsing import (
-    DebugFlag,
+    Arg,
     DeviceFlag,
     JsonFlag,
     Names,
-    OptionalPath,
     PluginFlag,
+    Positional,
     SkipBadFlag,
-    Switch,
-    flatten,
     parse,
-    plugins_in,
-    words_after,
+    unique,
 )
-from homefold.cli.settings_file import given_settings
-from homefold.config import HomefoldConfig, list_presets, preset_config
-from homefold.config.migration import current_word
+from homefold.cli.settings import list_settings
+from homefold.config import HomefoldConfig
 from homefold.data import DomainDataset, load_dataset
 from homefold.errors import ConfigError, DataError, ModelFileError
-from homefold.runtime.plugins import load_plugins
 from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter
 
 if TYPE_CHECKING:
@@ -52,45 +45,41 @@ __all__ = ["FitOptions", "run"]
 class FitOptions:
     """Train a model on images of several domains, and write it to a folder.
 
-    What is trained so far lies in MODEL.unfinished until the model is complete: the same command, started again after a
-    stop, goes on from there and ends with the same model.
-
-    Several GPUs or machines train one model together under torchrun: torchrun --nproc-per-node 2 -m homefold fit …
+    What is trained so far lies in MODEL.unfinished: after a stop the same command goes on from there, to the same
+    model. On several GPUs: torchrun --nproc-per-node 2 -m homefold fit …
 
     Example: homefold fit photos/ --out model --holdout hospital4
     """
 
-    data: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")]
-    """A folder DATA/domain/class/image, also as a tar or zip, or the name of a dataset (homefold data list)."""
-    out: Annotated[Path, tyro.conf.arg(metavar="MODEL")]
+    data: Annotated[str, Positional("DATA")]
+    """A folder DATA/domain/class/image, its tar or zip, or a dataset (homefold data list)."""
+    out: Annotated[Path, Arg("MODEL")]
     """The folder to write the model to."""
-    holdout: Annotated[Names, tyro.conf.arg(metavar="DOMAIN …")] = ()
+    holdout: Annotated[Names, Arg("DOMAIN")] = ()
     """Domains to leave out: their images are not even opened."""
-    preset: Literal["default", "thorough", "small", "small-thorough", "paper"] = "default"
-    """Settings to start from: default (ResNet-18 at 224 px), small (from scratch at 32 px, for CPUs), thorough
-    (default, 8 views and the styles of each domain, slow to answer), small-thorough (small and 4 filters) or paper."""
-    config: Annotated[OptionalPath, tyro.conf.arg(metavar="FILE.toml")] = None
-    """Settings to change, as TOML; flags and --set win over it."""
-    set: Annotated[Names, tyro.conf.arg(metavar="NAME=VALUE …", help_behavior_hint="")] = ()
-    """Settings to change, such as features.epochs=60; homefold settings lists all of them."""
+    preset: Annotated[Literal["default", "thorough", "small", "small-thorough", "paper"], Arg("NAME", "")] = "default"
+    """Settings to start from: default (ResNet-18 at 224 px), small (from scratch at 32 px, for CPUs), thorough or
+    small-thorough (several looks at each image, slow to answer), or paper."""
+    config: Annotated[Path | None, Arg("FILE.toml")] = None
+    """Settings to change, as TOML; --set and flags win over it."""
+    set: Annotated[Names, Arg("NAME=VALUE")] = ()
+    """Every other setting, such as manifold.epochs=60 (or --manifold.epochs 60); homefold settings lists and explains
+    them."""
     device: DeviceFlag = "auto"
-    deterministic: Switch = False
-    """Use only algorithms that give the same bytes every time, also on CUDA (slower there)."""
+    deterministic: bool = False
+    """Take only algorithms that give the same bytes every time on CUDA too (slower)."""
     skip_bad: SkipBadFlag = False
-    overwrite: Switch = False
+    overwrite: bool = False
     """Replace the model that is at MODEL, once the new one is complete."""
-    tensorboard: Annotated[OptionalPath, tyro.conf.arg(metavar="DIR")] = None
+    tensorboard: Annotated[Path | None, Arg("DIR")] = None
     """Write the losses of each epoch to DIR for TensorBoard."""
     plugin: PluginFlag = ()
     json: JsonFlag = False
-    debug: DebugFlag = False
-    settings: Annotated[HomefoldConfig, tyro.conf.arg(name="")] = field(default_factory=HomefoldConfig)
-    """Every setting; the preset decides the defaults."""
 
 
 def run(arguments: Sequence[str]) -> int:
     """Fit, save, and say what came out; among the processes of torchrun only the first writes and speaks."""
-    options = _parse(arguments)
+    options, config = read_options(arguments)
     # Here and below: what imports torch, which --help does not need.
     from homefold.runtime.device import resolve_device
     from homefold.runtime.processes import joined_processes, local_device
@@ -98,19 +87,18 @@ def run(arguments: Sequence[str]) -> int:
     device = resolve_device(local_device(options.device))
     with joined_processes(device) as processes:
         if processes.is_first:
-            return _fit_and_save(options, device)
-        _help_to_fit(options, device)
+            return _fit_and_save(options, config, device)
+        _help_to_fit(options, config, device)
         return 0
 
 
-def _fit_and_save(options: FitOptions, device: torch.device) -> int:
+def _fit_and_save(options: FitOptions, config: HomefoldConfig, device: torch.device) -> int:
     from homefold.cli.unfinished import UnfinishedFit
     from homefold.features import build_backbone
     from homefold.model import Homefold
     from homefold.runtime.processes import wait_for_all
 
-    config = options.settings
-    holdout = flatten(options.holdout)
+    holdout = unique(options.holdout)
     reporter = RichReporter()
     model = Homefold(config, device=device, deterministic=options.deterministic, reporter=reporter)
     sources = _source_domains(options.data, holdout)
@@ -136,48 +124,32 @@ def _fit_and_save(options: FitOptions, device: torch.device) -> int:
     return 0
 
 
-def _help_to_fit(options: FitOptions, device: torch.device) -> None:
+def _help_to_fit(options: FitOptions, config: HomefoldConfig, device: torch.device) -> None:
     """The part of a process that is not the first: it trains along, from the same checkpoint, and writes nothing."""
     from homefold.cli.unfinished import UnfinishedFit
     from homefold.model import Homefold
     from homefold.runtime.processes import wait_for_all
 
-    model = Homefold(options.settings, device=device, deterministic=options.deterministic)
-    sources = _source_domains(options.data, flatten(options.holdout))
+    model = Homefold(config, device=device, deterministic=options.deterministic)
+    sources = _source_domains(options.data, unique(options.holdout))
     # Until the first process has looked at what an earlier fit left.
     wait_for_all()
-    dataset = _load(options, options.settings, sources, SilentReporter(), quiet=True)
+    dataset = _load(options, config, sources, SilentReporter(), quiet=True)
     model.fit(dataset, work_dir=UnfinishedFit(options.out).folder)
 
 
-def _parse(arguments: Sequence[str]) -> FitOptions:
-    if not {"-h", "--help"} & set(arguments):
-        load_plugins(plugins_in(arguments))
-    # They decide the other defaults, so they are looked for before all else.
-    given = given_settings(_named(arguments, "--config"), words_after("--set", list(map(current_word, arguments))))
-    preset = _named(arguments, "--preset")
-    preset = preset if preset in list_presets() else "default"
-    decisive = {"features.backbone": _named(arguments, "--backbone", "--features.backbone")}
-    if _named(arguments, "--features.freeze") == "backbone":
-        decisive["features.freeze"] = "backbone"
-    base = preset_config(preset, {**given.decisive, **{name: value for name, value in decisive.items() if value}})
-    default = FitOptions(
-        data=tyro.MISSING,
-        out=tyro.MISSING,
-        preset=preset,  # type: ignore[arg-type]
-        settings=given.change(base),
-    )
-    return parse(FitOptions, "fit", arguments, default)
+def read_options(arguments: Sequence[str]) -> tuple[FitOptions, HomefoldConfig]:
+    """What a command line asks for, and all settings with it."""
+    options = parse(FitOptions, "fit", arguments, _short_flags)
+    return options, fit_settings(options.preset, options.config, options.set)
 
 
-def _named(arguments: Sequence[str], *flags: str) -> str:
-    """What the last of these flags is given; empty where none is."""
-    found = ""
-    for word, following in pairwise([*arguments, ""]):
-        flag, equals, value = word.partition("=")
-        if flag in flags:
-            found = value if equals else following
-    return found
+def _short_flags() -> dict[str, str]:
+    settings = {setting.name: setting for setting in list_settings()}
+    return {
+        f"--{short}".replace("_", "-"): f"{settings[name].about} (default: {settings[name].defaults})"
+        for short, name in SHORT_NAMES.items()
+    }
 
 
 def _source_domains(data: str, holdout: Sequence[str]) -> tuple[str, ...]:

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
 from homefold.cli.output import fact_table, print_json, result_console, show_bytes, show_share
-from homefold.cli.parsing import DebugFlag, JsonFlag, PluginFlag, parse
+from homefold.cli.parsing import JsonFlag, PluginFlag, Positional, parse
 from homefold.config import config_to_dict
 from homefold.store.files import plain_json
 from homefold.store.model_card import how_images_are_seen, how_it_was_trained, manifold_line
@@ -31,11 +29,10 @@ class InfoOptions:
     Example: homefold info model --json
     """
 
-    model: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
+    model: Annotated[Path, Positional("MODEL")]
     """The folder of a model."""
     json: JsonFlag = False
     plugin: PluginFlag = ()
-    debug: DebugFlag = False
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -125,8 +122,7 @@ def _image_lines(facts: dict[str, Any]) -> dict[str, str]:
         "Network": f"{features['backbone']}, head {features['head']}, {facts['parameters']['features']:,} parameters; "
         + _epochs(features, reports["features"]["selected_epoch"]),
         "Training": how_it_was_trained(features),
-        "Manifold": _manifold_line(config["manifold"], reports["manifold"]),
-        "Projection": _search_line(config["search"]),
+        **_projection_lines(config, reports["manifold"]),
         **_look_line(config),
         "Accuracy": f"{show_share(reports['classifier']['held_out_accuracy'])} of the held-out source images, "
         "without projection",
@@ -146,20 +142,12 @@ def _feature_lines(facts: dict[str, Any]) -> dict[str, str]:
         "Kind": "a projector of features (ManifoldProjector.load reads it)",
         "Classes": _names([str(name) for name in facts["classes"]]),
         "Input": f"features of {facts['feature_dim']} dimensions",
-        "Manifold": _manifold_line(config["manifold"], facts["measured"]["manifold"]),
-        "Projection": _search_line(config["search"]),
+        **_projection_lines(config, facts["measured"]["manifold"]),
     }
 
 
 def _names(names: Sequence[str]) -> str:
     return f"{len(names)}: {', '.join(names)}"
-
-
-def _manifold_line(config: dict[str, Any], report: dict[str, Any]) -> str:
-    return (
-        f"{manifold_line(config, report)}; reconstruction cosine {report['reconstruction_cosine']:.3f} "
-        f"(a constant: {report['baseline_cosine']:.3f})"
-    )
 
 
 def _look_line(config: dict[str, Any]) -> dict[str, str]:
@@ -168,12 +156,17 @@ def _look_line(config: dict[str, Any]) -> dict[str, str]:
     return {"Target images": seen} if seen else {}
 
 
-def _search_line(config: dict[str, Any]) -> str:
+def _projection_lines(config: dict[str, Any], report: dict[str, Any]) -> dict[str, str]:
+    search = config["search"]
     kinds = {
-        "encoder": int(config["encoder_start"]),
-        "random": config["random_starts"],
-        "nearest": config["nearest_starts"],
+        "encoder": int(search["encoder_start"]),
+        "random": search["random_starts"],
+        "nearest": search["nearest_starts"],
     }
     starts = " + ".join(f"{count} {kind}" for kind, count in kinds.items() if count)
-    steps = f"at most {config['steps']} {config['step']} steps of {config['rate']}"
-    return f"starts: {starts}; {steps}, stop {config['stop']}"
+    return {
+        "Manifold": f"{manifold_line(config['manifold'], report)}; reconstruction cosine "
+        f"{report['reconstruction_cosine']:.3f} (a constant: {report['baseline_cosine']:.3f})",
+        "Projection": f"starts: {starts}; at most {search['steps']} {search['step']} steps of {search['rate']}, "
+        f"stop {search['stop']}",
+    }

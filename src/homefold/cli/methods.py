@@ -7,10 +7,8 @@ from dataclasses import asdict, dataclass
 from inspect import getdoc
 from typing import Annotated
 
-import tyro
-
 from homefold.cli.output import print_json, result_console, result_table
-from homefold.cli.parsing import DebugFlag, JsonFlag, PluginFlag, parse
+from homefold.cli.parsing import JsonFlag, PluginFlag, Positional, parse
 from homefold.errors import ConfigError
 from homefold.methods.registry import find_method, list_methods, wrapped_by_default
 
@@ -28,11 +26,10 @@ class MethodsOptions:
     Example: homefold methods jigen
     """
 
-    name: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]", help_behavior_hint="")] = ()
+    name: Annotated[tuple[str, ...], Positional("[NAME]")] = ()
     """Describe this method: its equation, its settings with their defaults, and where to look for better ones."""
     plugin: PluginFlag = ()
     json: JsonFlag = False
-    debug: DebugFlag = False
 
 
 def run(arguments: Sequence[str]) -> int:

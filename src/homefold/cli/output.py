@@ -45,14 +45,12 @@ def _plain(value: Any) -> Any:
     # Most values are these: a folder of images has a million of them.
     if type(value) in _PLAIN:
         return value
-    if type(value) is float:
+    if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
     return str(value) if isinstance(value, Path) else value
 
 

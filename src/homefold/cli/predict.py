@@ -7,24 +7,24 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 import numpy as np
-import tyro
 
 from homefold.cli.answers import AnswerWriter, CsvWriter, JsonLinesWriter, TableWriter
-from homefold.cli.inference_flags import LookFlags, ProjectionPreset, SearchFlags, chosen_look, chosen_search
+from homefold.cli.ending import UsageError
+from homefold.cli.given_settings import chosen_look_and_search, inference_settings
 from homefold.cli.output import note
 from homefold.cli.parsing import (
-    DebugFlag,
+    Arg,
     DeviceFlag,
-    OptionalFloat,
-    OptionalPath,
     PluginFlag,
+    Positional,
+    ProjectionPresetFlag,
+    SetInferenceFlag,
     SkipBadFlag,
-    Switch,
     parse,
 )
 from homefold.config import LookConfig, SearchConfig
@@ -45,8 +45,6 @@ __all__ = ["PredictOptions", "run"]
 
 _IMAGES_AT_ONCE = 512
 _NAMED_AT_MOST = 10
-_images = tyro.conf.arg(metavar="IMAGES …", help_behavior_hint="(one or more)")
-_format = tyro.conf.create_mutex_group(required=False, title="format (a table unless one is given)")
 
 
 @dataclass(frozen=True)
@@ -58,37 +56,35 @@ class PredictOptions:
     Example: homefold predict model new-images/ 'more/*.jpg' --abstain-above 1.5
     """
 
-    model: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
+    model: Annotated[Path, Positional("MODEL")]
     """The folder of a model."""
-    images: Annotated[tuple[str, ...], tyro.conf.Positional, _images]
+    images: Annotated[tuple[str, ...], Positional("IMAGES …")]
     """Image files, folders (searched to the bottom) and patterns."""
-    json: Annotated[Switch, _format] = False
+    json: bool = False
     """Print JSON lines: one object an image, and nothing else, on standard output."""
-    csv: Annotated[Switch, _format] = False
+    csv: bool = False
     """Print CSV: a header, then one row an image."""
-    out: Annotated[OptionalPath, tyro.conf.arg(metavar="FILE")] = None
+    out: Annotated[Path | None, Arg("FILE")] = None
     """Write the answers to FILE instead of standard output; it appears when all are there."""
-    overwrite: Switch = False
+    overwrite: bool = False
     """Replace FILE if it exists."""
-    abstain_above: Annotated[OptionalFloat, tyro.conf.arg(metavar="SCORE")] = None
+    abstain_above: Annotated[float | None, Arg("SCORE")] = None
     """Mark images with a higher off-manifold score as abstained; from 0, and inf marks none."""
+    no_projection: bool = False
+    """Classify the features as they are: the control."""
+    projection_preset: ProjectionPresetFlag = None
+    set: SetInferenceFlag = ()
     skip_bad: SkipBadFlag = False
     device: DeviceFlag = "auto"
     plugin: PluginFlag = ()
-    debug: DebugFlag = False
-    no_projection: Switch = False
-    """Classify the features as they are: the control."""
-    projection_preset: ProjectionPreset = None
-    look: LookFlags = field(default_factory=LookFlags)
-    """How images are seen."""
-    search: SearchFlags = field(default_factory=SearchFlags)
-    """How the search runs. What is not given here is the preset's, or else the model's own; the defaults shown are
-    those of the preset default."""
 
 
 def run(arguments: Sequence[str]) -> int:
     """Predict and print."""
-    options = parse(PredictOptions, "predict", arguments)
+    options = parse(PredictOptions, "predict", arguments, short_flags=dict)
+    if options.json and options.csv:
+        raise UsageError("homefold predict prints one format: --json or --csv.")
+    settings = inference_settings(options.set, "predict")
     # These import torch, which --help does not need.
     from homefold.cli.unfinished import tidy_after_fit
     from homefold.model import Homefold
@@ -103,8 +99,7 @@ def run(arguments: Sequence[str]) -> int:
         found = beside.submit(_find_images, options.images)
         model = Homefold.load(options.model, device=options.device)
     tidy_after_fit(options.model)
-    look = chosen_look(model.config.look, options.projection_preset, options.look, arguments)
-    search = chosen_search(model.config.search, options.projection_preset, options.search, arguments)
+    look, search = chosen_look_and_search(model.config, options.projection_preset, settings)
     paths = found.result()
     _require_free(options, paths)
     if model.device.type == "cuda" and not options.no_projection:
@@ -114,7 +109,6 @@ def run(arguments: Sequence[str]) -> int:
         # On a terminal the rows themselves show the progress, and a bar would be drawn over them.
         reporter = SilentReporter() if stream.isatty() else RichReporter()
         bad = _predict_all(model, paths, options, look, search, writer, reporter)
-        writer.close()
     if not options.no_projection:
         engine = chosen_engine(search, model.feature_model.manifold)
         if engine != "none":
@@ -193,7 +187,7 @@ def _predict_all(
                     writer.failure(path, failure.reason)
                 else:
                     writer.answer(path, *next(answers))
-            writer.flush()
+            writer.stream.flush()
             bad += len(failures)
             bar.advance(len(chunk))
     return bad

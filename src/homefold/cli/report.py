@@ -7,23 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import tyro
-
 from homefold.cli.output import note, print_json, result_console, result_table, typed
-from homefold.cli.parsing import DebugFlag, JsonFlag, Names, OptionalPath, flatten, parse
+from homefold.cli.parsing import Arg, JsonFlag, Names, Positional, parse
 from homefold.errors import ConfigError
 
 __all__ = ["ReportOptions", "run"]
-
-
-ReportPluginFlag = Annotated[
-    Names,
-    tyro.conf.arg(
-        metavar="FILE.py …",
-        help_behavior_hint="",
-        help="Python files to run first, which register figures of your own (docs/report.md).",
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -33,16 +21,16 @@ class ReportOptions:
     Example: homefold report runs --out report
     """
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUNS …")]
+    runs: Annotated[tuple[Path, ...], Positional("RUNS …")]
     """The folder that homefold bench wrote, or a file of its records; several are one study that was shared among
     machines."""
-    out: Annotated[OptionalPath, tyro.conf.arg(metavar="FOLDER")] = None
+    out: Annotated[Path | None, Arg("FOLDER")] = None
     """The folder for the report; RUNS/report by default, for a file RECORDS-report beside it. Several RUNS need one."""
     format: Literal["all", "md", "csv", "latex", "html"] = "all"
     """What to write; csv and latex are tables alone, and take no time."""
-    plugin: ReportPluginFlag = ()
+    plugin: Annotated[Names, Arg("FILE.py")] = ()
+    """Python files to run first, which register figures of your own (docs/report.md)."""
     json: JsonFlag = False
-    debug: DebugFlag = False
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -51,10 +39,8 @@ def run(arguments: Sequence[str]) -> int:
     from homefold.report.document import build_report  # imports matplotlib and scikit-learn, which --help does not need
     from homefold.report.runs import read_runs
     from homefold.report.writing import FORMATS, write_report
-    from homefold.runtime.plugins import load_plugins
     from homefold.runtime.progress import RichReporter
 
-    load_plugins(flatten(options.plugin))
     if not options.runs:
         raise ConfigError("name the folder that homefold bench wrote: homefold report RUNS.")
     if len(options.runs) > 1 and options.out is None:

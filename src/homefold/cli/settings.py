@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import ast
-import dataclasses
 import difflib
-import inspect
 import json
-import sys
 import textwrap
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from operator import attrgetter
 from types import NoneType
 from typing import Annotated, Any
 
-import tyro
-
+from homefold.cli.ending import UsageError
+from homefold.cli.given_settings import setting_types
 from homefold.cli.output import print_json, result_console
-from homefold.cli.parsing import DebugFlag, JsonFlag, parse
-from homefold.config import HomefoldConfig, list_presets, preset_config
+from homefold.cli.parsing import JsonFlag, Names, Positional, explanations, parse
+from homefold.config import list_presets, preset_config
 from homefold.config.migration import RENAMED
-from homefold.config.values import hints_of
 
-__all__ = ["Setting", "SettingsOptions", "list_settings", "run"]
+__all__ = ["Setting", "SettingsOptions", "list_settings", "run", "written"]
 
 
 @dataclass(frozen=True)
@@ -33,31 +29,31 @@ class SettingsOptions:
     Example: homefold settings features.epochs style
     """
 
-    names: Annotated[
-        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[NAME …]", help_behavior_hint="")
-    ] = ()
+    names: Annotated[Names, Positional("[NAME …]")] = ()
     """Show these alone: settings, or parts such as features or features.augmentation."""
     json: JsonFlag = False
-    debug: DebugFlag = False
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting.
-
-    Args:
-        name: as people write it, `features.epochs`.
-        about: what it does.
-        values: what it may be, in words.
-        default: that of `fit`, whose preset is `default`.
-        presets: what those other presets set that set another value.
-    """
+    """One setting."""
 
     name: str
     about: str
     values: str
+    """What it may be, in words."""
     default: Any
     presets: dict[str, Any]
+    """What the other presets set, where that is not the default."""
+
+    @property
+    def defaults(self) -> str:
+        """The default, and what presets set, as people write it."""
+        by_value: dict[str, list[str]] = {}
+        for preset, value in self.presets.items():
+            by_value.setdefault(written(value), []).append(preset)
+        others = [f"{', '.join(presets)}: {value}" for value, presets in by_value.items()]
+        return "; ".join([written(self.default), *others])
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -69,8 +65,7 @@ def run(arguments: Sequence[str]) -> int:
         name = RENAMED.get(asked, asked)
         found = {each.name: each for each in settings if f"{each.name}.".startswith(f"{name}.")}
         if not found:
-            print(f"error: {_unknown(asked, [each.name for each in settings])}", file=sys.stderr)
-            return 2
+            raise _unknown(asked, [each.name for each in settings])
         chosen |= found
     shown = list(chosen.values()) if options.names else settings
     if options.json:
@@ -78,43 +73,22 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     console = result_console()
     for setting in shown:
-        presets = "".join(f"; {name}: {_written(value)}" for name, value in setting.presets.items())
-        console.print(
-            f"{setting.name}: {setting.values} (default: {_written(setting.default)}{presets})", soft_wrap=True
-        )
+        console.print(f"{setting.name}: {setting.values} (default: {setting.defaults})", soft_wrap=True)
         console.print(textwrap.indent(textwrap.fill(setting.about, 96), "    "), soft_wrap=True)
     return 0
 
 
 def list_settings() -> list[Setting]:
     """Every setting in the order of the configuration."""
-    plain = preset_config()
-    presets = {name: preset_config(name) for name in list_presets()}
-    return [
-        Setting(name, about, _values(hint), _at(plain, name), _changes(plain, presets, name))
-        for name, about, hint in _leaves(HomefoldConfig, "")
-    ]
-
-
-def _leaves(kind: type[Any], before: str) -> Iterator[tuple[str, str, Any]]:
-    """Name, explanation and type of each setting."""
-    about = _explanations(kind)
-    for field in dataclasses.fields(kind):
-        hint = hints_of(kind)[field.name]
-        if dataclasses.is_dataclass(hint):
-            yield from _leaves(typing.cast("type[Any]", hint), f"{before}{field.name}.")
-        else:
-            yield before + field.name, about[field.name], hint
-
-
-def _explanations(kind: type[Any]) -> dict[str, str]:
-    """The docstring below each field."""
-    (made,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    assert isinstance(made, ast.ClassDef)
-    found = {}
-    for field, below in zip(made.body, made.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(below, ast.Expr):
-            found[field.target.id] = " ".join(ast.literal_eval(below.value).split())
+    plain, presets = preset_config(), {name: preset_config(name) for name in list_presets()}
+    about: dict[str, dict[str, str]] = {}
+    found = []
+    for name, hint in setting_types().items():
+        of, (part, _, field) = attrgetter(name), name.rpartition(".")
+        if part not in about:
+            about[part] = explanations(type(attrgetter(part)(plain) if part else plain))
+        changes = {preset: of(config) for preset, config in presets.items() if of(config) != of(plain)}
+        found.append(Setting(name, about[part][field], _values(hint), of(plain), changes))
     return found
 
 
@@ -133,29 +107,17 @@ def _values(hint: Any) -> str:
     return " or ".join(_values(part) for part in inner)
 
 
-def _at(config: HomefoldConfig, name: str) -> Any:
-    value: Any = config
-    for part in name.split("."):
-        value = getattr(value, part)
-    return value
-
-
-def _changes(plain: HomefoldConfig, presets: dict[str, HomefoldConfig], name: str) -> dict[str, Any]:
-    values = {preset: _at(config, name) for preset, config in presets.items()}
-    return {preset: value for preset, value in values.items() if value != _at(plain, name)}
-
-
-def _written(value: Any) -> str:
+def written(value: Any) -> str:
     """A value as `--set` takes it."""
     if isinstance(value, tuple):
         return "/".join(value) if value and isinstance(value[0], str) else json.dumps(value)
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
-def _unknown(name: str, known: Sequence[str]) -> str:
+def _unknown(name: str, known: Sequence[str]) -> UsageError:
     parts = dict.fromkeys(
         ".".join(words[:count]) for words in (k.split(".") for k in known) for count in range(1, len(words) + 1)
     )
     close = difflib.get_close_matches(name, parts, n=1)
     hint = f" Did you mean {close[0]}?" if close else " homefold settings lists all of them."
-    return f"there is no setting {name!r}.{hint}"
+    return UsageError(f"there is no setting {name!r}.{hint}")

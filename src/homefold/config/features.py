@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Annotated, Literal
 
-import tyro
 from pydantic import Field
 
 from homefold.config.augmentation import AugmentationConfig
@@ -36,9 +35,9 @@ Precision = Literal["auto", "float32", "bfloat16", "float16"]
 class FeatureConfig:
     """Stage 1: the network f and how it is trained."""
 
-    backbone: Annotated[str, tyro.conf.arg(aliases=["--backbone"])] = "resnet18"
+    backbone: str = "resnet18"
     """resnet18, resnet34, resnet50, resnet101, alexnet, digits, digits-bn, wrn-16-4, or timm:NAME."""
-    weights: Annotated[str, tyro.conf.arg(aliases=["--weights"])] = "auto"
+    weights: str = "auto"
     """Start of the backbone: auto (published weights, if cached), torchvision or timm (download), a file, or none."""
     head: Head = "mlp"
     """Layers between backbone and feature: none, linear, mlp (one hidden layer), office-home (two)."""
@@ -55,11 +54,11 @@ class FeatureConfig:
     cross_entropy_weight: FromZero = 0.0
     """Weight of an added cross-entropy loss on a linear layer; helps L_A to get going from scratch."""
 
-    epochs: Annotated[Count, tyro.conf.arg(aliases=["--epochs"])] = 30
+    epochs: Count = 30
     """Passes over the training images."""
-    batch_size: Annotated[int, Field(ge=2, le=LARGEST_COUNT), tyro.conf.arg(aliases=["--batch-size"])] = 128
+    batch_size: Annotated[int, Field(ge=2, le=LARGEST_COUNT)] = 128
     """Images a step; L_A sees all pairs of them."""
-    learning_rate: Annotated[Positive, tyro.conf.arg(aliases=["--learning-rate"])] = 0.05
+    learning_rate: Positive = 0.05
     """Highest learning rate of SGD."""
     momentum: FromZeroBelowOne = 0.9
     """Nesterov momentum."""

@@ -157,10 +157,11 @@ def replaced(config: C, settings: Mapping[str, Any]) -> C:
 def _type_of(name: str) -> Any:
     """The type of the setting, or of the part, at a dotted name."""
     kind: Any = HomefoldConfig
-    for part in name.split("."):
+    parts = name.split(".")
+    for depth, part in enumerate(parts, 1):
         known = hints_of(kind) if isinstance(kind, type) and dataclasses.is_dataclass(kind) else {}
         if part not in known:
-            raise unknown_setting(name, known)
+            raise unknown_setting(".".join(parts[:depth]) if known else name, known)
         kind = known[part]
     return kind
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import field, replace
 from typing import Annotated, Literal
 
-import tyro
 from pydantic import Field
 
 from homefold.config.features import FeatureConfig
@@ -36,7 +35,7 @@ _LARGEST_IMAGE_PX = 10_000
 class PreprocessingConfig:
     """How an image becomes the network's input."""
 
-    image_size: Annotated[int, Field(ge=1, le=_LARGEST_IMAGE_PX), tyro.conf.arg(aliases=["--image-size"])] = 224
+    image_size: Annotated[int, Field(ge=1, le=_LARGEST_IMAGE_PX)] = 224
     """Side of the square, in pixels, that every image is resized to."""
     resize: Literal["squash", "crop"] = "squash"
     """squash ignores the aspect ratio and keeps every pixel in view; crop cuts out the centre square."""

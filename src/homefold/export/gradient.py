@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -15,30 +16,20 @@ __all__ = ["decoder_layers", "loss_and_gradient"]
 
 _SMALLEST = 1e-24
 
-Backward = Callable[[nn.Module, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
-
-
-def _through_convolution(
-    layer: nn.Module, given: torch.Tensor, out: torch.Tensor, gradient: torch.Tensor
-) -> torch.Tensor:
-    assert isinstance(layer, nn.ConvTranspose2d)
-    stride, padding, dilation = layer.stride, layer.padding, layer.dilation
-    return F.conv2d(gradient, layer.weight, None, stride, padding, dilation, layer.groups)  # type: ignore[arg-type]
+Backward = Callable[[Any, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 _BACKWARD: dict[type[nn.Module], Backward] = {
     nn.Linear: lambda layer, given, out, gradient: gradient @ layer.weight,
-    nn.LeakyReLU: lambda layer, given, out, gradient: torch.where(
-        given > 0,
-        gradient,
-        gradient * float(layer.negative_slope),  # type: ignore[arg-type]
-    ),
+    nn.LeakyReLU: lambda layer, given, out, gradient: torch.where(given > 0, gradient, gradient * layer.negative_slope),
     nn.ReLU: lambda layer, given, out, gradient: torch.where(given > 0, gradient, torch.zeros_like(gradient)),
     nn.Tanh: lambda layer, given, out, gradient: gradient * (1 - out.square()),
     nn.Sigmoid: lambda layer, given, out, gradient: gradient * out * (1 - out),
     nn.Flatten: lambda layer, given, out, gradient: gradient.reshape(given.shape),
     nn.Unflatten: lambda layer, given, out, gradient: gradient.reshape(given.shape),
-    nn.ConvTranspose2d: _through_convolution,
+    nn.ConvTranspose2d: lambda layer, given, out, gradient: F.conv2d(
+        gradient, layer.weight, None, layer.stride, layer.padding, layer.dilation, layer.groups
+    ),
 }
 """By layer: the gradient of its input from its input, its output and the gradient of that."""
 

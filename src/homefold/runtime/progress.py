@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from rich import progress
 from rich.console import Console
 
-__all__ = ["ProgressReporter", "RichReporter", "SilentReporter", "Task"]
+__all__ = ["ProgressReporter", "RichReporter", "RichTask", "SilentReporter", "Task"]
 
 
 class Task(Protocol):
@@ -43,7 +43,9 @@ class SilentReporter:
         pass
 
 
-class _RichTask:
+class RichTask:
+    """A bar that is drawn."""
+
     def __init__(self, bars: progress.Progress, task_id: progress.TaskID) -> None:
         self._bars, self._id = bars, task_id
 
@@ -70,7 +72,7 @@ class RichReporter:
             progress.TextColumn("[dim]{task.fields[facts]}"),
         )
         with progress.Progress(*columns, console=self.console) as bars:
-            yield _RichTask(bars, bars.add_task(description, total=total, facts=""))
+            yield RichTask(bars, bars.add_task(description, total=total, facts=""))
 
     def message(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
