@@ -164,8 +164,6 @@ class Predictions:
             threshold: withhold what ended farther out: an off-manifold score, 0 or higher; infinity withholds none.
             confidence_below: withhold what is less sure: a probability.
         """
-        if threshold is None and confidence_below is None:
-            raise ConfigError("say by which off-manifold score, or below which confidence, answers are to be withheld.")
         withheld = np.zeros(len(self), dtype=bool)
         if threshold is not None:
             require_threshold(threshold)
@@ -176,6 +174,11 @@ class Predictions:
             require_confidence(confidence_below)
             withheld |= self.confidences < confidence_below
         return withheld
+
+    def left(self, plain: Predictions, rows: np.ndarray) -> Predictions:
+        """These answers, but at `rows: (n,)` those of `plain`, which tell what the labels are without projection."""
+        probabilities = np.where(rows[:, None], plain.probabilities, self.probabilities)
+        return replace(self, probabilities=probabilities, projected=self.projected & ~rows, unprojected=plain.indices)
 
     def __len__(self) -> int:
         return len(self.probabilities)
