@@ -172,8 +172,8 @@ def test_clients_that_hang_up_leave_nothing_behind(
         connection.close()
     (expected,) = fitted.predict([files[1]])
     assert answered == json_line({**expected.as_dict(), "abstained": False}) + "\n"
-    # What was computed when they left went on; of the others nothing was.
-    assert sum(asked) <= 10
+    # What was computed when they left went on; what still waited was not computed, or there would be a third batch.
+    assert len(asked) <= 2
     assert asked[-1] == 1
     assert service.metrics.images["abandoned"] == 10
     assert capfd.readouterr().err == ""

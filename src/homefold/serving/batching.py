@@ -90,6 +90,10 @@ class Batcher:
         """What a function gives that needs the model, computed in the model's thread between two batches."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, function)
 
+    def on_thread_now(self, function: Callable[[], T]) -> T:
+        """The same for who has no event loop yet."""
+        return self._thread.submit(function).result()
+
     @contextmanager
     def expecting(self) -> Iterator[None]:
         """Inside, an image is on its way, and a batch may wait a moment for it."""

@@ -56,7 +56,13 @@ class Service:
         return not self.is_stopping and self._waiting < self.limits.waiting
 
     def warm_up(self) -> None:
-        """Have the model do once what it does only once, so that the first request need not wait for it."""
+        """Have the model do once what it does only once, so that the first request need not wait for it.
+
+        In the model's own thread, because OpenMP starts threads for each thread that computes.
+        """
+        self.batcher.on_thread_now(self._warm_up)
+
+    def _warm_up(self) -> None:
         side = self.model.config.preprocessing.image_size
         if self.model.device.type == "cuda":
             self.model.feature_model.get_ready(self.model.config.search)
