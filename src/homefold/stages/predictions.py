@@ -78,6 +78,11 @@ class Prediction:
         """Probability of the label."""
         return self.probabilities[self.label]
 
+    def abstained(self, threshold: float) -> bool:
+        """Whether it ended farther out than an off-manifold score, as `Predictions.abstained` has it."""
+        require_threshold(threshold)
+        return bool(np.float32(self.off_manifold) > threshold)  # scores are single precision
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON; without a path, or a label without projection, when there is none."""
         optional = ("path", "label_without_projection")
