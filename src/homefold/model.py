@@ -60,6 +60,7 @@ AUTO = "auto"
 CUSTOM = "custom"
 """The backbone of a model whose network is the user's own."""
 _DECODED_AT_ONCE = 512
+_IMBALANCED = 10
 
 
 class Homefold:
@@ -267,6 +268,8 @@ class Homefold:
                 f"One source domain only ({dataset.domain_names[0]}): no image shows what changes from one domain to "
                 f"the next, so expect lower accuracy on an unseen one. Add a second domain if you can."
             )
+        if told := _imbalance(dataset):
+            self.reporter.message(told)
         if dataset.image_size != size:
             dataset = replace(dataset, images=resize_images(dataset.images, size, resize))
         return dataset
@@ -556,6 +559,19 @@ def _counts(data: ImageData, labels: Any, domains: Any, holdout: Sequence[str]) 
     counts = np.zeros((len(data.domain_names), len(data.class_names)), dtype=np.int64)
     np.add.at(counts, (data.domains[rows], data.labels[rows]), 1)
     return counts
+
+
+def _imbalance(dataset: DomainDataset) -> str:
+    """A sentence where some class has many times the images of another; else nothing."""
+    counts = np.bincount(dataset.labels, minlength=len(dataset.class_names))
+    least, most = int(np.where(counts > 0, counts, counts.max()).argmin()), int(counts.argmax())
+    if counts[most] < _IMBALANCED * counts[least]:
+        return ""
+    names = dataset.class_names
+    return (
+        f"Classes are uneven: {counts[most]} images of {names[most]}, {counts[least]} of {names[least]}. Answers lean "
+        f"towards the frequent ones. features.sampling=balanced trains on all alike; homefold evaluate shows each."
+    )
 
 
 def _without(names: Sequence[str], left_out: Sequence[str], where: str) -> list[str]:

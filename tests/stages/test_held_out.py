@@ -10,6 +10,7 @@ import pytest
 from homefold import Homefold, preset_config
 from homefold.data.splits import selection_split
 from homefold.model import auto_config
+from homefold.runtime.progress import SilentReporter
 from homefold.stages.encoder import build_net
 from homefold.stages.estimate import announcement, estimated_seconds
 from homefold.stages.held_out import judgement
@@ -92,3 +93,20 @@ def test_the_estimate_grows_with_images_and_epochs_and_is_told():
     said = announcement(config, 100, device)
     assert said.startswith("Chosen for 100 images on cpu: digits-bn at 16 px, 30 epochs")
     assert "Expect about 10 seconds." in said
+
+
+def test_very_uneven_classes_are_told(few_digits, quick_config):
+    source = few_digits.only("scan", "photo")
+    rows = np.flatnonzero((source.labels != 2) | (np.cumsum(source.labels == 2) <= 4))
+    told: list[str] = []
+
+    class Heard(SilentReporter):
+        def message(self, text: str) -> None:
+            told.append(text)
+
+    config = replace(quick_config, features=replace(quick_config.features, epochs=1))
+    Homefold(config, device="cpu", reporter=Heard()).fit(source.subset(rows))
+    assert [line for line in told if line.startswith("Classes are uneven: 48 images of 0, 4 of 2.")]
+    told.clear()
+    Homefold(config, device="cpu", reporter=Heard()).fit(source)
+    assert not [line for line in told if line.startswith("Classes are uneven")]
