@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -20,8 +20,8 @@ from homefold.data.dataset import DatasetKeys, DomainDataset
 from homefold.data.decoding.image import resize_images
 from homefold.data.decoding.many import decode_all, one_ahead
 from homefold.data.given import GivenImage, given_images, is_given_image, paths_of
-from homefold.data.index import LoadRequest
-from homefold.data.registry import domain_names, load_dataset
+from homefold.data.index import Decodable, LoadRequest
+from homefold.data.registry import DataSource, domain_names, is_frame, listed_images, load_dataset
 from homefold.errors import ConfigError, DataError, ModelFileError, shown
 from homefold.features import FeatureNet
 from homefold.features.blocks import last_modules
@@ -49,7 +49,8 @@ from homefold.style import StyleModel, named_blocks, require_channels, style_mod
 
 __all__ = ["CUSTOM", "Homefold", "ImageData"]
 
-ImageData = DomainDataset | np.ndarray | torch.Tensor | GivenImage | Sequence[GivenImage]
+ImageData: TypeAlias = "DomainDataset | np.ndarray | torch.Tensor | DataSource | GivenImage | Sequence[GivenImage]"
+"""What an estimator takes: decoded images, paths of images or of what lists them, or images in memory."""
 
 CUSTOM = "custom"
 """The backbone of a model whose network is the user's own."""
@@ -150,6 +151,7 @@ class Homefold:
         domains: Any = None,
         *,
         holdout: str | Sequence[str] = (),
+        domain_from: str = "",
         skip_bad: bool = False,
         work_dir: Path | str | None = None,
         on_epoch: Callable[[dict[str, float]], None] | None = None,
@@ -157,18 +159,19 @@ class Homefold:
         """Train all stages on the source domains.
 
         Args:
-            data: a `DomainDataset`, the path of a folder `root/domain/class/image` or the name of a dataset, or an
-                array of images with `labels` and `domains`.
+            data: a `DomainDataset`, what `load_dataset` takes (a folder `root/domain/class/image`, a table of paths, a
+                pandas DataFrame, the name of a dataset), or an array of images with `labels` and `domains`.
             labels: for arrays: one label an image.
             domains: for arrays: one domain an image.
             holdout: domains to leave out; training never sees them.
+            domain_from: for paths: a pattern such as `{domain}/{label}/*` that finds the domain in an image's path.
             skip_bad: leave out images that cannot be read instead of stopping.
             work_dir: keep trained stages and checkpoints there; a killed fit that is started again with the same
                 arguments goes on from them and gives the same model. The `stages` of a benchmark serve as well.
             on_epoch: called with the figures of each epoch of stage 1.
         """
         config = self._checked_config()
-        dataset = self._source_dataset(data, labels, domains, holdout, skip_bad)
+        dataset = self._source_dataset(data, labels, domains, holdout, skip_bad, domain_from)
         task = TrainingTask(
             key=TaskKey(
                 source=DatasetKeys(dataset).of_labelled(np.arange(len(dataset))),
@@ -207,17 +210,30 @@ class Homefold:
         return replace(self.config, style=style)
 
     def _source_dataset(
-        self, data: ImageData, labels: Any, domains: Any, holdout: str | Sequence[str], skip_bad: bool
+        self,
+        data: ImageData,
+        labels: Any,
+        domains: Any,
+        holdout: str | Sequence[str],
+        skip_bad: bool,
+        domain_from: str,
     ) -> DomainDataset:
         size, resize = self._size, self.config.preprocessing.resize
         left_out = (holdout,) if isinstance(holdout, str) else tuple(holdout)
         if isinstance(data, DomainDataset):
             dataset = data
-        elif isinstance(data, str | Path):
+        elif isinstance(data, str | Path) or is_frame(data):
             # Held-out domains are not even decoded: what trains cannot reach their images.
-            kept = _without(domain_names(data), left_out, str(data))
+            where = str(data) if isinstance(data, str | Path) else "the data frame"
+            kept = _without(domain_names(data, domain_from), left_out, where)
             dataset = load_dataset(
-                data, size=size, resize=resize, skip_bad=skip_bad, domains=kept, reporter=self.reporter
+                data,
+                size=size,
+                resize=resize,
+                skip_bad=skip_bad,
+                domains=kept,
+                reporter=self.reporter,
+                domain_from=domain_from,
             )
             left_out = ()
         elif labels is None or domains is None:
@@ -275,8 +291,9 @@ class Homefold:
         """Answers for images of any domain; those from files carry their paths.
 
         Args:
-            data: a `DomainDataset`, an array of images, the path of an image or folder, the bytes of an image file, an
-                image of Pillow's, or a list of these three. Paths alone are sorted and answered once each; a list that
+            data: a `DomainDataset`, an array of images, the path of an image, a folder or a file that lists images (see
+                `load_dataset`), the bytes of an image file, an image of Pillow's, or a list of these three; or a pandas
+                DataFrame with a column `path` or `image`. Paths alone are sorted and answered once each; a list that
                 holds anything else is answered in its order. Bytes get the answer of their file to the bit, and so
                 does Pillow's image, unless it is a large JPEG whose pixels were loaded already (the file is decoded at
                 a reduced size).
@@ -313,7 +330,7 @@ class Homefold:
 
         Labels are compared by name, as `fit` was given them: the number 3 is the class called "3".
         """
-        if labels is None and isinstance(data, str | Path):
+        if labels is None and (isinstance(data, str | Path) or is_frame(data)):
             data = load_dataset(data, size=self._size, resize=self.config.preprocessing.resize, reporter=self.reporter)
         if isinstance(data, DomainDataset):
             truth = np.asarray(data.class_names, dtype=object)[data.labels].astype(str)
@@ -337,13 +354,14 @@ class Homefold:
         elif isinstance(data, np.ndarray | torch.Tensor):
             images = images_from_array(data)
         else:
-            given: Sequence[Any] = [data] if is_given_image(data) else data
-            if not isinstance(given, Sequence) or not all(map(is_given_image, given)):
+            given: Any = [data] if is_given_image(data) else data
+            listed = listed_images(data) if is_frame(data) else None
+            if listed is None and (not isinstance(given, Sequence) or not all(map(is_given_image, given))):
                 raise DataError(
                     f"images must be an array, a path, the bytes of a file, an image of Pillow's, or a list of these; "
                     f"got {type(data).__name__} ({shown(data)})."
                 )
-            sources = given_images(given)
+            sources: Sequence[Decodable] = given_images(given) if listed is None else listed
             paths = paths_of(sources)
             request = LoadRequest(resize=resize, skip_bad=skip_bad)
 
