@@ -14,6 +14,7 @@ from torch import nn
 
 from homefold.config import HomefoldConfig, LookConfig, SearchConfig, config_to_dict, preset_config
 from homefold.config.backbones import BACKBONES
+from homefold.config.grammar import saved_config
 from homefold.config.manifold import MANIFOLDS
 from homefold.data.arrays import dataset_from_arrays, images_from_array
 from homefold.data.dataset import DatasetKeys, DomainDataset
@@ -32,6 +33,7 @@ from homefold.runtime.module_state import rebuilt
 from homefold.runtime.processes import current_processes
 from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter
 from homefold.runtime.provenance import versions
+from homefold.runtime.text import some
 from homefold.stages.description import images_config
 from homefold.stages.encoder import Encoder, build_net, frozen
 from homefold.stages.feature_model import FeatureModel
@@ -104,6 +106,49 @@ class Homefold:
         elif self.config.features.backbone == CUSTOM:
             raise ConfigError("this configuration was made with a network of your own; pass it again as backbone=.")
         self._trained: TrainedModel | None = None
+
+    def __repr__(self) -> str:
+        """What it is, in a line."""
+        config = self.config
+        what = f"{config.features.backbone} at {config.preprocessing.image_size} px, manifold {config.manifold.kind}"
+        known = "not fitted"
+        if self.is_fitted:
+            known = f"{len(self.class_names)} classes ({some(self.class_names)}) from {some(self.source_domains)}"
+        return f"<{type(self).__name__}: {what}, {known}; on {self.device}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle holds: the settings and weights of `save`, on the CPU, and a network of the user's own.
+
+        Progress goes on where it went if that was standard error; a reporter of the user's own is not carried.
+        """
+        state = {
+            "device": str(self.device),
+            "deterministic": self.deterministic,
+            "verbose": isinstance(self.reporter, RichReporter),
+            "backbone": self._custom_backbone,
+            "settings": plain_json(config_to_dict(self.config)),
+        }
+        if self._trained is not None:
+            tensors = {
+                part: {name: value.detach().cpu() for name, value in values.items()}
+                for part, values in self._tensors().items()
+            }
+            state |= {"description": self._description(), "tensors": tensors}
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over what a pickle holds; on the best device that there is, where the model's own is not."""
+        try:
+            device = resolve_device(state["device"])
+        except ConfigError:
+            device = resolve_device("auto")
+        self.device, self.deterministic = device, state["deterministic"]
+        self.reporter = RichReporter() if state["verbose"] else SilentReporter()
+        self._custom_backbone, self._trained = state["backbone"], None
+        if "tensors" in state:
+            self.config = images_config(state["description"], "a pickle")  # the blocks of style by their names
+            self._restore(state["tensors"], state["description"])
+        self.config = saved_config(HomefoldConfig, state["settings"], "the pickled model")
 
     @property
     def is_fitted(self) -> bool:
@@ -387,7 +432,12 @@ class Homefold:
             path: of the folder; only a model or an empty folder is replaced.
             on_whole: told the model's checksum once all is written, and before it takes its place.
         """
-        description: ImagesDescription = {
+        description = self._description()
+        write_model_folder(path, self._tensors(), description, model_card(description), on_whole)
+
+    def _description(self) -> ImagesDescription:
+        """What a saved model says of itself."""
+        return {
             "kind": "images",
             "settings": plain_json(config_to_dict(self.trained.config)),
             "classes": list(self.class_names),
@@ -395,10 +445,13 @@ class Homefold:
             "measured": plain_json(self.reports),
             "versions": versions(),
         }
+
+    def _tensors(self) -> dict[str, dict[str, torch.Tensor]]:
+        """The weights of all stages."""
         tensors = {"features": self.net.state_dict(), "home": self.feature_model.tensors()}
         if self.trained.style is not None:
             tensors["style"] = self.trained.style.state_dict()
-        write_model_folder(path, tensors, description, model_card(description), on_whole)
+        return tensors
 
     @classmethod
     def load(
