@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -12,14 +14,20 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import joblib
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from PIL import Image
 
 from homefold import Homefold, preset_config, search_preset
+from homefold.config import replace_settings
 from homefold.errors import ConfigError, DataError, ModelFileError
 from homefold.features import backbones
+from homefold.runtime.device import resolve_device
+from homefold.runtime.progress import RichReporter
+from homefold.store.files import plain_json
 
 
 def folder_digest(folder: Path) -> dict[str, str]:
@@ -560,3 +568,105 @@ def test_presets_and_their_settings():
         preset_config("small", {"features.epoch": 3})
     with pytest.raises(ConfigError, match="default, thorough, small, small-thorough, paper"):
         preset_config("large")
+
+
+def test_what_a_model_is_can_be_read(fitted):
+    assert repr(fitted) == (
+        "<Homefold: digits-bn at 16 px, manifold vae, 3 classes (0, 1, 2) from scan, photo, print; on cpu>"
+    )
+    assert repr(Homefold(device="cpu")) == "<Homefold: resnet18 at 224 px, manifold vae, not fitted; on cpu>"
+
+
+def test_many_classes_do_not_make_a_long_line(fitted):
+    names = tuple(f"class {i}" for i in range(100))
+    model = pickle.loads(pickle.dumps(fitted))
+    model.feature_model.class_names = names
+    assert "100 classes (class 0, class 1, class 2, class 3, class 4 and 95 more)" in repr(model)
+
+
+def test_a_pickled_model_gives_the_same_bytes(fitted, street):
+    fitted.feature_model.get_ready()  # what runs meanwhile is not carried along
+    again = pickle.loads(pickle.dumps(fitted))
+    assert again.predict(street).probabilities.tobytes() == fitted.predict(street).probabilities.tobytes()
+    assert again.predict(street).off_manifold.tobytes() == fitted.predict(street).off_manifold.tobytes()
+    assert again.source_domains == fitted.source_domains
+    assert again.config == fitted.config
+    assert again.reports == plain_json(fitted.reports)
+
+
+def test_a_copied_model_shares_nothing(fitted, street):
+    before = fitted.predict(street).probabilities
+    twin = copy.deepcopy(fitted)
+    for weights in twin.net.parameters():
+        weights.data.zero_()
+    assert fitted.predict(street).probabilities.tobytes() == before.tobytes()
+
+
+def test_styles_are_carried_too(few_digits, quick_config, street):
+    config = replace_settings(quick_config, {"style.blocks": ("early",)})
+    model = Homefold(config, device="cpu").fit(few_digits, holdout="street")
+    again = pickle.loads(pickle.dumps(model))
+    assert again.predict(street).probabilities.tobytes() == model.predict(street).probabilities.tobytes()
+
+
+def test_a_model_that_is_not_fitted_is_carried_with_its_settings(quick_config):
+    again = pickle.loads(pickle.dumps(Homefold(quick_config, device="cpu", deterministic=True, verbose=True)))
+    assert (again.config, again.deterministic, again.is_fitted) == (quick_config, True, False)
+    assert isinstance(again.reporter, RichReporter)
+
+
+def test_a_device_that_is_not_there_is_replaced(fitted, street, monkeypatch):
+    state = fitted.__getstate__() | {"device": "cuda:63"}
+    again = Homefold.__new__(Homefold)
+    again.__setstate__(state)
+    assert again.device == resolve_device("auto")
+
+
+class OwnNet(torch.nn.Module):
+    """A network of one's own that a pickle finds by its name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 8, 3, stride=4), torch.nn.Flatten(), torch.nn.LazyLinear(16)
+        )
+        self(torch.zeros(1, 3, 16, 16))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.layers(images)
+
+
+def test_a_network_of_ones_own_is_carried_too(few_digits, quick_config, street):
+    model = Homefold(quick_config, backbone=OwnNet(), device="cpu").fit(few_digits, holdout="street")
+    again = pickle.loads(pickle.dumps(model))
+    assert again.predict(street).probabilities.tobytes() == model.predict(street).probabilities.tobytes()
+
+
+def test_joblib_carries_a_model_into_another_process(fitted, street, tmp_path):
+    joblib.dump(fitted, tmp_path / "model.joblib", compress=3)
+    np.save(tmp_path / "street.npy", street.images)
+    code = (
+        "import joblib, numpy as np, sys; model = joblib.load(sys.argv[1]); "
+        "sys.stdout.buffer.write(model.predict_proba(np.load(sys.argv[2])).tobytes())"
+    )
+    command = [sys.executable, "-c", code, tmp_path / "model.joblib", tmp_path / "street.npy"]
+    found = subprocess.run(command, capture_output=True, check=True).stdout
+    assert found == fitted.predict_proba(street).tobytes()
+
+
+class Served:
+    """What MLflow's pyfunc asks of a Python model: it is pickled, and answers data frames without a context."""
+
+    def __init__(self, model: Homefold) -> None:
+        self.model = model
+
+    def predict(self, context, model_input, params=None):
+        answers = self.model.predict(model_input)
+        return pd.DataFrame({"label": answers.labels, "off_manifold": answers.off_manifold})
+
+
+def test_a_model_is_carried_as_mlflows_pyfunc_carries_one(fitted, street):
+    served = pickle.loads(pickle.dumps(Served(fitted)))
+    images = [Image.fromarray(image) for image in street.images[:5]]
+    found = served.predict(None, pd.DataFrame({"image": images}))
+    assert found["label"].tolist() == fitted.predict(street).labels[:5].tolist()

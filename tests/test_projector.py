@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import joblib
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import estimator_checks_generator
+from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator
 
 from homefold import ManifoldProjector
 from homefold.errors import ConfigError, DataError, ManifoldCollapsedError, ModelFileError
@@ -215,17 +217,54 @@ def test_where_no_manifold_can_be_learned_the_nearest_feature_stands_in(features
     assert again.manifold == "nearest"
 
 
+NOT_ENOUGH_STEPS = {
+    "check_classifiers_train": "20 passes over its 300 features are too few steps for the accuracy that it asks for"
+}
+"""Checks that a projector with default settings does not pass, and why."""
+
+
 def _checks():
-    # The checks feed unstructured noise, whose manifold a VAE is right to refuse; 1-NN takes any data.
-    quick = ManifoldProjector(manifold="nearest", normalise=False, classifier_epochs=30, latent_dim=2, device="cpu")
-    return list(estimator_checks_generator(quick, legacy=True))
+    # The first learns a VAE; the other is the manifold that takes any data, noise too.
+    enough = ManifoldProjector(classifier_epochs=100, device="cpu")
+    nearest = ManifoldProjector(manifold="nearest", normalise=False, classifier_epochs=30, latent_dim=2, device="cpu")
+    return [check for quick in (enough, nearest) for check in estimator_checks_generator(quick, legacy=True)]
 
 
 def _check_name(item) -> str:
     return getattr(getattr(item, "func", None), "__name__", "projector")
 
 
+@pytest.mark.filterwarnings("ignore:no manifold:UserWarning")
 @pytest.mark.parametrize(("estimator", "check"), _checks(), ids=_check_name)
 def test_scikit_learns_conventions(estimator, check):
+    before = estimator.get_params()
     check(estimator)
-    assert estimator.get_params()["latent_dim"] == 2
+    assert estimator.get_params() == before
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:no manifold:UserWarning")
+def test_a_projector_as_it_comes_fails_no_check_but_those_named():
+    results = check_estimator(ManifoldProjector(device="cpu"), on_fail=None, expected_failed_checks=NOT_ENOUGH_STEPS)
+    assert {result["check_name"] for result in results if result["status"] in ("failed", "xfail")} == set(
+        NOT_ENOUGH_STEPS
+    )
+    assert "failed" not in {result["status"] for result in results}
+
+
+def test_projected_features_come_as_a_data_frame_where_asked(features, quick):
+    x, y, _ = features
+    frame = pd.DataFrame(x, columns=[f"f{i}" for i in range(16)], index=range(100, 340))
+    model = clone(quick).set_output(transform="pandas").fit(frame, y)
+    home = model.transform(frame)
+    assert (list(home.columns), list(home.index)) == (list(frame.columns), list(frame.index))
+    np.testing.assert_array_equal(home.to_numpy(), clone(quick).fit(x, y).transform(x))
+    pipeline = make_pipeline(StandardScaler(), clone(quick)).set_output(transform="pandas").fit(frame, y)
+    assert list(pipeline.transform(frame).columns) == list(frame.columns)
+    assert list(pipeline.get_feature_names_out()) == list(frame.columns)
+
+
+def test_joblib_carries_a_projector(projector, features, tmp_path):
+    joblib.dump(projector, tmp_path / "projector.joblib")
+    again = joblib.load(tmp_path / "projector.joblib")
+    assert again.predict_proba(features[0]).tobytes() == projector.predict_proba(features[0]).tobytes()

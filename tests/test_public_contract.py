@@ -29,6 +29,7 @@ PUBLIC = {
     "homefold.features": """
         FeatureConfig FeatureNet FeatureReport TrainedFeatures backbone_named build_backbone build_feature_net
         extract_features list_backbones pairwise_metric_loss pairwise_metric_loss_bound train_features""",
+    "homefold.hub": "Pulled Pushed pull_model push_model",
     "homefold.manifold": """
         GAN Manifold ManifoldConfig ManifoldReport NearestNeighbour VAE build_manifold fit_manifold
         list_manifolds manifold_named nearest_index paper_manifold_config vae_loss""",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from torch import nn
 
 from homefold.config import HomefoldConfig, LookConfig, SearchConfig, config_to_dict, preset_config
 from homefold.config.backbones import BACKBONES
+from homefold.config.grammar import saved_config
 from homefold.config.manifold import MANIFOLDS
 from homefold.config.recipe import DataFacts, recipe
 from homefold.data.arrays import dataset_from_arrays, images_from_array
@@ -22,8 +23,15 @@ from homefold.data.dataset import DatasetKeys, DomainDataset
 from homefold.data.decoding.image import resize_images
 from homefold.data.decoding.many import decode_all, one_ahead
 from homefold.data.given import GivenImage, given_images, is_given_image, paths_of
-from homefold.data.index import LoadRequest
-from homefold.data.registry import count_images, domain_names, load_dataset
+from homefold.data.index import Decodable, LoadRequest
+from homefold.data.registry import (
+    DataSource,
+    count_images,
+    domain_names,
+    is_frame,
+    listed_images,
+    load_dataset,
+)
 from homefold.errors import ConfigError, DataError, ModelFileError, shown
 from homefold.features import FeatureNet
 from homefold.features.blocks import last_modules
@@ -34,6 +42,7 @@ from homefold.runtime.module_state import rebuilt
 from homefold.runtime.processes import current_processes
 from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter
 from homefold.runtime.provenance import versions
+from homefold.runtime.text import some
 from homefold.stages.description import images_config
 from homefold.stages.encoder import Encoder, build_net, frozen
 from homefold.stages.estimate import announcement
@@ -53,7 +62,8 @@ from homefold.style import StyleModel, named_blocks, require_channels, style_mod
 
 __all__ = ["AUTO", "CUSTOM", "Homefold", "ImageData", "auto_config"]
 
-ImageData = DomainDataset | np.ndarray | torch.Tensor | GivenImage | Sequence[GivenImage]
+ImageData: TypeAlias = "DomainDataset | np.ndarray | torch.Tensor | DataSource | GivenImage | Sequence[GivenImage]"
+"""What an estimator takes: decoded images, paths of images or of what lists them, or images in memory."""
 
 AUTO = "auto"
 """The preset whose settings follow from the images."""
@@ -115,6 +125,51 @@ class Homefold:
             raise ConfigError("this configuration was made with a network of your own; pass it again as backbone=.")
         self._trained: TrainedModel | None = None
 
+    def __repr__(self) -> str:
+        """What it is, in a line."""
+        config = self.config
+        what = f"{config.features.backbone} at {config.preprocessing.image_size} px, manifold {config.manifold.kind}"
+        known = "not fitted"
+        if self.is_fitted:
+            known = f"{len(self.class_names)} classes ({some(self.class_names)}) from {some(self.source_domains)}"
+        return f"<{type(self).__name__}: {what}, {known}; on {self.device}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle holds: the settings and weights of `save`, on the CPU, and a network of the user's own.
+
+        Progress goes on where it went if that was standard error; a reporter of the user's own is not carried.
+        """
+        state = {
+            "device": str(self.device),
+            "deterministic": self.deterministic,
+            "verbose": isinstance(self.reporter, RichReporter),
+            "backbone": self._custom_backbone,
+            "settings": plain_json(config_to_dict(self._config)),
+            "auto": self._is_auto,
+        }
+        if self._trained is not None:
+            tensors = {
+                part: {name: value.detach().cpu() for name, value in values.items()}
+                for part, values in self._tensors().items()
+            }
+            state |= {"description": self._description(), "tensors": tensors}
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over what a pickle holds; on the best device that there is, where the model's own is not."""
+        try:
+            device = resolve_device(state["device"])
+        except ConfigError:
+            device = resolve_device("auto")
+        self.device, self.deterministic = device, state["deterministic"]
+        self.reporter = RichReporter() if state["verbose"] else SilentReporter()
+        self._custom_backbone, self._trained, self._is_auto = state["backbone"], None, False
+        if "tensors" in state:
+            self._config = images_config(state["description"], "a pickle")  # the blocks of style by their names
+            self._restore(state["tensors"], state["description"])
+        self._config = saved_config(HomefoldConfig, state["settings"], "the pickled model")
+        self._is_auto = state["auto"]
+
     @property
     def config(self) -> HomefoldConfig:
         """Every setting as it was given; with the preset `auto` those that the fit arrived at."""
@@ -166,6 +221,7 @@ class Homefold:
         domains: Any = None,
         *,
         holdout: str | Sequence[str] = (),
+        domain_from: str = "",
         skip_bad: bool = False,
         work_dir: Path | str | None = None,
         on_epoch: Callable[[dict[str, float]], None] | None = None,
@@ -173,18 +229,19 @@ class Homefold:
         """Train all stages on the source domains.
 
         Args:
-            data: a `DomainDataset`, the path of a folder `root/domain/class/image` or the name of a dataset, or an
-                array of images with `labels` and `domains`.
+            data: a `DomainDataset`, what `load_dataset` takes (a folder `root/domain/class/image`, a table of paths, a
+                pandas DataFrame, the name of a dataset), or an array of images with `labels` and `domains`.
             labels: for arrays: one label an image.
             domains: for arrays: one domain an image.
             holdout: domains to leave out; training never sees them.
+            domain_from: for paths: a pattern such as `{domain}/{label}/*` that finds the domain in an image's path.
             skip_bad: leave out images that cannot be read instead of stopping.
             work_dir: keep trained stages and checkpoints there; a killed fit that is started again with the same
                 arguments goes on from them and gives the same model. The `stages` of a benchmark serve as well.
             on_epoch: called with the figures of each epoch of stage 1.
         """
         if self._is_auto:
-            counts = _counts(data, labels, domains, (holdout,) if isinstance(holdout, str) else tuple(holdout))
+            counts = _counts(data, labels, domains, holdout, domain_from)
             config = _config_for(counts, {}, self.device)
             self.reporter.message(announcement(config, int(counts.sum()), self.device))
             settled = Homefold(
@@ -193,11 +250,20 @@ class Homefold:
                 deterministic=self.deterministic,
                 reporter=self.reporter,
             )
-            settled.fit(data, labels, domains, holdout=holdout, skip_bad=skip_bad, work_dir=work_dir, on_epoch=on_epoch)
+            settled.fit(
+                data,
+                labels,
+                domains,
+                holdout=holdout,
+                skip_bad=skip_bad,
+                work_dir=work_dir,
+                on_epoch=on_epoch,
+                domain_from=domain_from,
+            )
             self._trained = settled.trained
             return self
         config = self._checked_config()
-        dataset = self._source_dataset(data, labels, domains, holdout, skip_bad)
+        dataset = self._source_dataset(data, labels, domains, holdout, skip_bad, domain_from)
         task = TrainingTask(
             key=TaskKey(
                 source=DatasetKeys(dataset).of_labelled(np.arange(len(dataset))),
@@ -242,17 +308,30 @@ class Homefold:
         return replace(self.config, style=style)
 
     def _source_dataset(
-        self, data: ImageData, labels: Any, domains: Any, holdout: str | Sequence[str], skip_bad: bool
+        self,
+        data: ImageData,
+        labels: Any,
+        domains: Any,
+        holdout: str | Sequence[str],
+        skip_bad: bool,
+        domain_from: str,
     ) -> DomainDataset:
         size, resize = self._size, self.config.preprocessing.resize
         left_out = (holdout,) if isinstance(holdout, str) else tuple(holdout)
         if isinstance(data, DomainDataset):
             dataset = data
-        elif isinstance(data, str | Path):
+        elif isinstance(data, str | Path) or is_frame(data):
             # Held-out domains are not even decoded: what trains cannot reach their images.
-            kept = _without(domain_names(data), left_out, str(data))
+            where = str(data) if isinstance(data, str | Path) else "the data frame"
+            kept = _without(domain_names(data, domain_from), left_out, where)
             dataset = load_dataset(
-                data, size=size, resize=resize, skip_bad=skip_bad, domains=kept, reporter=self.reporter
+                data,
+                size=size,
+                resize=resize,
+                skip_bad=skip_bad,
+                domains=kept,
+                reporter=self.reporter,
+                domain_from=domain_from,
             )
             left_out = ()
         elif labels is None or domains is None:
@@ -312,8 +391,9 @@ class Homefold:
         """Answers for images of any domain; those from files carry their paths.
 
         Args:
-            data: a `DomainDataset`, an array of images, the path of an image or folder, the bytes of an image file, an
-                image of Pillow's, or a list of these three. Paths alone are sorted and answered once each; a list that
+            data: a `DomainDataset`, an array of images, the path of an image, a folder or a file that lists images (see
+                `load_dataset`), the bytes of an image file, an image of Pillow's, or a list of these three; or a pandas
+                DataFrame with a column `path` or `image`. Paths alone are sorted and answered once each; a list that
                 holds anything else is answered in its order. Bytes get the answer of their file to the bit, and so
                 does Pillow's image, unless it is a large JPEG whose pixels were loaded already (the file is decoded at
                 a reduced size).
@@ -350,7 +430,7 @@ class Homefold:
 
         Labels are compared by name, as `fit` was given them: the number 3 is the class called "3".
         """
-        if labels is None and isinstance(data, str | Path):
+        if labels is None and (isinstance(data, str | Path) or is_frame(data)):
             data = load_dataset(data, size=self._size, resize=self.config.preprocessing.resize, reporter=self.reporter)
         if isinstance(data, DomainDataset):
             truth = np.asarray(data.class_names, dtype=object)[data.labels].astype(str)
@@ -374,13 +454,14 @@ class Homefold:
         elif isinstance(data, np.ndarray | torch.Tensor):
             images = images_from_array(data)
         else:
-            given: Sequence[Any] = [data] if is_given_image(data) else data
-            if not isinstance(given, Sequence) or not all(map(is_given_image, given)):
+            given: Any = [data] if is_given_image(data) else data
+            listed = listed_images(data) if is_frame(data) else None
+            if listed is None and (not isinstance(given, Sequence) or not all(map(is_given_image, given))):
                 raise DataError(
                     f"images must be an array, a path, the bytes of a file, an image of Pillow's, or a list of these; "
                     f"got {type(data).__name__} ({shown(data)})."
                 )
-            sources = given_images(given)
+            sources: Sequence[Decodable] = given_images(given) if listed is None else listed
             paths = paths_of(sources)
             request = LoadRequest(resize=resize, skip_bad=skip_bad)
 
@@ -406,7 +487,12 @@ class Homefold:
             path: of the folder; only a model or an empty folder is replaced.
             on_whole: told the model's checksum once all is written, and before it takes its place.
         """
-        description: ImagesDescription = {
+        description = self._description()
+        write_model_folder(path, self._tensors(), description, model_card(description), on_whole)
+
+    def _description(self) -> ImagesDescription:
+        """What a saved model says of itself."""
+        return {
             "kind": "images",
             "settings": plain_json(config_to_dict(self.trained.config)),
             "classes": list(self.class_names),
@@ -414,12 +500,15 @@ class Homefold:
             "measured": plain_json(self.reports),
             "versions": versions(),
         }
+
+    def _tensors(self) -> dict[str, dict[str, torch.Tensor]]:
+        """The weights of all stages."""
         tensors = {"features": self.net.state_dict(), "home": self.feature_model.tensors()}
         if self.trained.style is not None:
             tensors["style"] = self.trained.style.state_dict()
         if self.trained.familiarity is not None:
             tensors["familiar"] = self.trained.familiarity.state_dict()
-        write_model_folder(path, tensors, description, model_card(description), on_whole)
+        return tensors
 
     @classmethod
     def load(
@@ -514,20 +603,21 @@ def auto_config(
     domains: Any = None,
     *,
     holdout: str | Sequence[str] = (),
+    domain_from: str = "",
     settings: Mapping[str, Any] = MappingProxyType({}),
     device: str | torch.device = "auto",
 ) -> HomefoldConfig:
     """The settings of the preset `auto` for these images: see docs/small-data.md. Nothing is decoded.
 
     Args:
-        data, labels, domains, holdout: as `Homefold.fit` takes them.
+        data, labels, domains, holdout, domain_from: as `Homefold.fit` takes them.
         settings: values by dotted name, which win over what the images suggest.
         device: where it will be computed; without a GPU the backbone is frozen.
 
     >>> auto_config("digits-mini", settings={"features.weights": "none"}).features.backbone
     'digits-bn'
     """
-    counts = _counts(data, labels, domains, (holdout,) if isinstance(holdout, str) else tuple(holdout))
+    counts = _counts(data, labels, domains, holdout, domain_from)
     return _config_for(counts, settings, resolve_device(device))
 
 
@@ -546,10 +636,14 @@ def _config_for(counts: np.ndarray, settings: Mapping[str, Any], device: torch.d
     return preset_config(preset, {**kept, **settings})
 
 
-def _counts(data: ImageData, labels: Any, domains: Any, holdout: Sequence[str]) -> np.ndarray:
+def _counts(
+    data: ImageData, labels: Any, domains: Any, held_out: str | Sequence[str], domain_from: str = ""
+) -> np.ndarray:
     """Images of each source domain and class, `(domains, classes)`."""
-    if isinstance(data, str | Path):
-        return count_images(data, _without(domain_names(data), holdout, str(data)))
+    holdout = (held_out,) if isinstance(held_out, str) else tuple(held_out)
+    if isinstance(data, str | Path) or is_frame(data):
+        known = domain_names(data, domain_from)
+        return count_images(data, _without(known, holdout, str(data)) if holdout else None, domain_from)
     if not isinstance(data, DomainDataset):
         if labels is None or domains is None:
             raise DataError("an array of images needs labels and domains beside it: fit(images, labels, domains).")

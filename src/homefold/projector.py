@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -58,11 +58,12 @@ def _rows_of(X: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(np.array(X, order="C"))
 
 
-class ManifoldProjector(ClassifierMixin, TransformerMixin, BaseEstimator):
+class ManifoldProjector(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Classify features of unseen domains by first bringing them to the manifold of the source features.
 
     Follows scikit-learn's conventions: parameters are set in the constructor and read back with `get_params`, `fit`
-    learns, `predict` gives labels, `transform` gives the projected features.
+    learns, `predict` gives labels, `transform` gives the projected features, one column for each of theirs
+    (`set_output(transform="pandas")` keeps their names).
 
     Args:
         manifold: `vae`, `conv-vae`, `gan`, `nearest`, or one that a plugin registers.

@@ -48,7 +48,10 @@ def test_all_built_in_datasets_are_known_whichever_file_is_imported_first(first)
         f"import homefold.data.{first}; from homefold.data import list_datasets; "
         "print(*(entry.name for entry in list_datasets()))"
     )
-    assert names == "digits-mini cifar10-c digits-dg digits-few-shot folder office-home pacs vlcs"
+    assert names == (
+        "digits-mini cifar10-c digits-dg digits-few-shot folder manifest office-home pacs pattern saved-dataset vlcs "
+        "webdataset"
+    )
 
 
 @pytest.mark.slow

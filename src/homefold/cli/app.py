@@ -23,6 +23,8 @@ COMMANDS = {
     "serve": Command("answer over HTTP and on a page; needs the extra homefold[serve]", "homefold.cli.serve"),
     "info": Command("show what a model is", "homefold.cli.info"),
     "export": Command("write a model as ONNX, which runs without torch", "homefold.cli.export"),
+    "push": Command("put a model on the Hugging Face Hub", "homefold.cli.hub", "run_push"),
+    "pull": Command("bring a model from the Hugging Face Hub", "homefold.cli.hub", "run_pull"),
     "demo": Command("train and answer on the embedded dataset; needs no images", "homefold.cli.demo"),
     "bench": Command("run a table of the evaluation: methods × targets × seeds", "homefold.cli.bench"),
     "methods": Command("list the methods that bench compares", "homefold.cli.methods"),

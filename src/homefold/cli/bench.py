@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from homefold.cli.bench_board import BenchBoard, show_seconds
+from homefold.cli.domain_from import DomainFromFlag
 from homefold.cli.ending import when_stopped
 from homefold.cli.output import fact_table, note, print_json, result_console, result_table, show_share, typed
 from homefold.cli.parsing import Arg, DeviceFlag, JsonFlag, Names, PluginFlag, Positional, parse, unique
@@ -53,7 +54,8 @@ class BenchCommand:
     out: Annotated[Path, Arg("RUNS")]
     """The folder for records, artifacts and trained stages; several suites may share it."""
     data: Annotated[str, Arg("DATA", default="(default: the suite's own dataset)")] = ""
-    """A dataset's name, NAME:PATH for one that needs files, or a folder DATA/domain/class/image."""
+    """A dataset's name, NAME:PATH for one that needs files, a folder DATA/domain/class/image or a table."""
+    domain_from: DomainFromFlag = ""
     methods: Annotated[Names, Arg("METHOD", default="(default: the suite's)")] = ()
     """Which methods to run (homefold methods lists them)."""
     targets: Annotated[Names, Arg("DOMAIN", default="(default: all)")] = ()
@@ -118,6 +120,7 @@ class BenchCommand:
             source_images_per_class=self.source_images_per_class,
             plugins=tuple(map(Path, self.plugin)),
             command=command,
+            domain_from=self.domain_from,
         )
 
 

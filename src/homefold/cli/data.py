@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from rich.table import Table
 
 from homefold.cli.commands import Command, run_command
+from homefold.cli.domain_from import DomainFromFlag
 from homefold.cli.domains import is_dataset_name
 from homefold.cli.output import fact_table, note, print_json, result_console, result_table
 from homefold.cli.parsing import Arg, JsonFlag, Names, PluginFlag, Positional, parse, unique
@@ -26,6 +27,7 @@ from homefold.data import (
     verify_dataset,
 )
 from homefold.data.paths import given_path
+from homefold.data.registry import DatasetEntry, form_at
 from homefold.data.verify import VerificationReport
 from homefold.errors import ConfigError, DataError
 from homefold.runtime.progress import RichReporter
@@ -95,7 +97,9 @@ class DescribeOptions:
     """
 
     data: Annotated[str, Positional("NAME_OR_PATH")]
-    """The name of a dataset, NAME:PATH with where its files lie, or a folder of domains, also as a tar or zip."""
+    """The name of a dataset, NAME:PATH with where its files lie, a folder of domains, also as a tar or zip, or a file
+    that lists images."""
+    domain_from: DomainFromFlag = ""
     plugin: PluginFlag = ()
     json: JsonFlag = False
 
@@ -105,8 +109,12 @@ def run_describe(arguments: Sequence[str]) -> int:
     options = parse(DescribeOptions, "data describe", arguments)
     folder = given_path(options.data)
     name, root = split_name(options.data)
-    named = is_dataset_name(name) or not os.path.exists(folder)
-    facts = _describe_named(name, root) if named else _described(folder, "folder")
+    named = is_dataset_name(name) or not (os.path.exists(folder) or form_at(folder).table)
+    facts = (
+        _describe_named(name, root, options.domain_from)
+        if named
+        else _described(folder, form_at(folder, options.domain_from), options.domain_from)
+    )
     if options.json:
         print_json(facts)
         return 0
@@ -130,19 +138,18 @@ def _lines(facts: dict[str, Any]) -> dict[str, str]:
     return lines
 
 
-def _describe_named(name: str, root: Path | None) -> dict[str, Any]:
+def _describe_named(name: str, root: Path | None, domain_from: str) -> dict[str, Any]:
     entry = dataset_entry(name)
     if root is None or entry.index is None:
         counts = _counts(load_dataset(name, root=root)) if entry.embedded else {}
         return {**entry.as_dict(), "counts": counts, "warnings": []}
-    return {**entry.as_dict(), **_described(root, name)}
+    return {**entry.as_dict(), **_described(root, entry, domain_from)}
 
 
-def _described(root: Path, name: str) -> dict[str, Any]:
+def _described(root: Path, entry: DatasetEntry, domain_from: str) -> dict[str, Any]:
     """What lies at a place, without decoding any of it."""
-    find = dataset_entry(name).index
-    assert find is not None
-    index = find(LoadRequest(root=root, allow_one_class=True))
+    assert entry.index is not None
+    index = entry.index(LoadRequest(root=root, allow_one_class=True, domain_from=domain_from))
     return {
         "folder": str(root),
         "images": len(index),
@@ -191,6 +198,7 @@ class VerifyOptions:
     (NAME:PATH is the same)."""
     domain: Annotated[Names, Arg("NAME")] = ()
     """Only these domains; all by default."""
+    domain_from: DomainFromFlag = ""
     counts_only: bool = False
     """Compare a named dataset's counts and decode nothing."""
     plugin: PluginFlag = ()
@@ -204,7 +212,14 @@ def run_verify(arguments: Sequence[str]) -> int:
     if name is None and options.counts_only:
         raise ConfigError("nothing is published of a folder to compare its counts with: leave out --counts-only.")
     domains, decode = unique(options.domain) or None, not options.counts_only
-    report = verify_dataset(name or "folder", path, domains=domains, decode=decode, reporter=RichReporter())
+    report = verify_dataset(
+        name or form_at(path, options.domain_from).name,
+        path,
+        domains=domains,
+        decode=decode,
+        reporter=RichReporter(),
+        domain_from=options.domain_from,
+    )
     if options.json:
         print_json(report.as_dict())
     else:

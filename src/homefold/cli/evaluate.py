@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from rich.table import Table
 
+from homefold.cli.domain_from import DomainFromFlag
 from homefold.cli.domains import domain_names, require_domains
 from homefold.cli.given_settings import chosen_look_and_search, inference_settings
 from homefold.cli.output import note, print_json, result_console, result_table, show_share
@@ -50,7 +51,8 @@ class EvaluateOptions:
     model: Annotated[Path, Positional("MODEL")]
     """The folder of a model."""
     data: Annotated[str, Positional("DATA")]
-    """A folder DATA/domain/class/image (or its tar or zip), or a dataset's name; its classes must be the model's."""
+    """A folder DATA/domain/class/image (or its tar or zip), a file that lists images with labels and domains
+    (docs/datasets.md), or a dataset's name; its classes must be the model's."""
     domain: Annotated[Names, Arg("NAME")] = ()
     """Domains to measure on; all by default. Those that the model was trained on are marked."""
     per_class: bool = False
@@ -60,6 +62,7 @@ class EvaluateOptions:
     curve; 0.5 is chance)."""
     projection_preset: ProjectionPresetFlag = None
     set: SetInferenceFlag = ()
+    domain_from: DomainFromFlag = ""
     skip_bad: SkipBadFlag = False
     device: DeviceFlag = "auto"
     json: JsonFlag = False
@@ -115,7 +118,7 @@ def run(arguments: Sequence[str]) -> int:
     model = Homefold.load(options.model, device=options.device)
     tidy_after_fit(options.model)
     look, search = chosen_look_and_search(model.config, options.projection_preset, settings)
-    known = domain_names(options.data)
+    known = domain_names(options.data, options.domain_from)
     domains = unique(options.domain) or known
     require_domains(domains, known, options.data)
     reporter = _Bars()
@@ -140,6 +143,7 @@ def _load(model: Homefold, options: EvaluateOptions, domain: str, reporter: Prog
         domains=(domain,),
         reporter=reporter,
         allow_one_class=True,
+        domain_from=options.domain_from,
     )
     for path, reason in dataset.skipped:
         note(f"left out: {path} {reason}")

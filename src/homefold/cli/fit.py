@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from homefold.cli.domain_from import DomainFromFlag
 from homefold.cli.domains import domain_names, require_domains
 from homefold.cli.ending import when_stopped
 from homefold.cli.given_settings import SHORT_NAMES, fit_settings
@@ -57,7 +58,7 @@ class FitOptions:
     """
 
     data: Annotated[str, Positional("DATA")]
-    """A folder DATA/domain/class/image, its tar or zip, or a dataset (homefold data list)."""
+    """A folder DATA/domain/class/image, a table (CSV, parquet), tar or zip, or a dataset (homefold data list)."""
     out: Annotated[Path, Arg("MODEL")]
     """The folder to write the model to."""
     holdout: Annotated[Names, Arg("DOMAIN")] = ()
@@ -72,7 +73,8 @@ class FitOptions:
     them."""
     device: DeviceFlag = "auto"
     deterministic: bool = False
-    """Take only algorithms that give the same bytes every time on CUDA too (slower)."""
+    """Only algorithms that give the same bytes every time on CUDA too (slower)."""
+    domain_from: DomainFromFlag = ""
     skip_bad: SkipBadFlag = False
     overwrite: bool = False
     """Replace the model that is at MODEL, once the new one is complete."""
@@ -94,7 +96,13 @@ def run(arguments: Sequence[str]) -> int:
         if options.preset == AUTO:
             from homefold.model import auto_config
 
-            config = auto_config(options.data, holdout=unique(options.holdout), settings=said, device=device)
+            config = auto_config(
+                options.data,
+                holdout=unique(options.holdout),
+                domain_from=options.domain_from,
+                settings=said,
+                device=device,
+            )
         if processes.is_first:
             return _fit_and_save(options, config, device)
         _help_to_fit(options, config, device)
@@ -110,7 +118,7 @@ def _fit_and_save(options: FitOptions, config: HomefoldConfig, device: torch.dev
     holdout = unique(options.holdout)
     reporter = RichReporter()
     model = Homefold(config, device=device, deterministic=options.deterministic, reporter=reporter)
-    sources = _source_domains(options.data, holdout)
+    sources = _source_domains(options, holdout)
     _require_free(options.out, options.overwrite)
     # These complain before images are decoded.
     config.require_consistent()
@@ -118,7 +126,8 @@ def _fit_and_save(options: FitOptions, config: HomefoldConfig, device: torch.dev
     if options.preset == AUTO:
         from homefold.stages.estimate import announcement
 
-        reporter.message(announcement(config, int(count_images(options.data, sources or None).sum()), device))
+        counts = count_images(options.data, sources or None, options.domain_from)
+        reporter.message(announcement(config, int(counts.sum()), device))
     on_epoch = None if options.tensorboard is None else _tensorboard_writer(options.tensorboard, config.features.epochs)
     began = time.monotonic()
     with UnfinishedFit(options.out) as unfinished, when_stopped(unfinished.advice):
@@ -144,7 +153,7 @@ def _help_to_fit(options: FitOptions, config: HomefoldConfig, device: torch.devi
     from homefold.runtime.processes import wait_for_all
 
     model = Homefold(config, device=device, deterministic=options.deterministic)
-    sources = _source_domains(options.data, unique(options.holdout))
+    sources = _source_domains(options, unique(options.holdout))
     # Until the first process has looked at what an earlier fit left.
     wait_for_all()
     dataset = _load(options, config, sources, SilentReporter(), quiet=True)
@@ -169,8 +178,9 @@ def _short_flags() -> dict[str, str]:
     }
 
 
-def _source_domains(data: str, holdout: Sequence[str]) -> tuple[str, ...]:
-    known = domain_names(data)
+def _source_domains(options: FitOptions, holdout: Sequence[str]) -> tuple[str, ...]:
+    data = options.data
+    known = domain_names(data, options.domain_from)
     require_domains(holdout, known, data)
     sources = tuple(name for name in known if name not in holdout)
     if known and not sources:
@@ -206,6 +216,7 @@ def _load(
         skip_bad=options.skip_bad,
         domains=sources or None,
         reporter=reporter,
+        domain_from=options.domain_from,
     )
     for path, reason in () if quiet else dataset.skipped:
         note(f"left out: {path} {reason}")

@@ -28,11 +28,12 @@ from homefold.cli.parsing import (
     parse,
 )
 from homefold.config import LookConfig, SearchConfig
-from homefold.data import BadImageError, find_images
+from homefold.data import BadImageError
 from homefold.data.archives import FileImage
 from homefold.data.decoding.many import compact, decode_into, one_ahead
 from homefold.data.decoding.pool import start_decoders
-from homefold.data.index import LoadRequest
+from homefold.data.given import given_images
+from homefold.data.index import Decodable, LoadRequest
 from homefold.errors import ConfigError, DataError
 from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter
 from homefold.stages.predictions import Prediction, require_confidence, require_threshold, rows_named
@@ -59,7 +60,7 @@ class PredictOptions:
     model: Annotated[Path, Positional("MODEL")]
     """The folder of a model."""
     images: Annotated[tuple[str, ...], Positional("IMAGES …")]
-    """Image files, folders (searched to the bottom) and patterns."""
+    """Image files, folders (searched to the bottom), patterns, and files that list images (CSV, parquet, tars)."""
     json: bool = False
     """Print JSON lines: one object an image, and nothing else, on standard output."""
     csv: bool = False
@@ -109,32 +110,32 @@ def run(arguments: Sequence[str]) -> int:
         model = Homefold.load(options.model, device=options.device)
     tidy_after_fit(options.model)
     look, search = chosen_look_and_search(model.config, options.projection_preset, settings)
-    paths = found.result()
-    _require_free(options, paths)
+    sources = found.result()
+    _require_free(options, sources)
     if model.device.type == "cuda" and not options.no_projection:
         model.feature_model.get_ready(search)
     with _open_output(options.out) as stream:
-        writer = _writer(options, stream, paths, model)
+        writer = _writer(options, stream, [Path(source.path) for source in sources], model)
         # On a terminal the rows themselves show the progress, and a bar would be drawn over them.
         reporter = SilentReporter() if stream.isatty() else RichReporter()
-        bad = _predict_all(model, paths, options, look, search, writer, reporter)
+        bad = _predict_all(model, sources, options, look, search, writer, reporter)
     if not options.no_projection:
         engine = chosen_engine(search, model.feature_model.manifold)
         if engine != "none":
             note(f"Projected by the {engine} engine on {model.device}.")
     if bad:
-        note(f"Left out {bad} of {len(paths)} images that could not be read.")
+        note(f"Left out {bad} of {len(sources)} images that could not be read.")
     return 0
 
 
-def _find_images(given: Sequence[str]) -> list[Path]:
+def _find_images(given: Sequence[str]) -> list[Decodable]:
     """The images, and where decoder processes pay, these started: they take a moment, as the model does to load."""
-    paths = find_images(given)
-    start_decoders(min(len(paths), _IMAGES_AT_ONCE))
-    return paths
+    sources = given_images(given)
+    start_decoders(min(len(sources), _IMAGES_AT_ONCE))
+    return sources
 
 
-def _require_free(options: PredictOptions, paths: Sequence[Path]) -> None:
+def _require_free(options: PredictOptions, sources: Sequence[Decodable]) -> None:
     """Refuse an --out that would replace what the answers are made from, or any file without --overwrite."""
     out = options.out
     if out is None:
@@ -145,8 +146,10 @@ def _require_free(options: PredictOptions, paths: Sequence[Path]) -> None:
         return
     if not out.is_file():
         raise ConfigError(f"{out} is not a plain file, so answers cannot be written to it; choose another --out.")
-    if any(path.samefile(out) for path in paths):
+    if any(source.file.samefile(out) for source in sources if isinstance(source, FileImage)):
         raise ConfigError(f"{out} is one of the images to answer for; choose another --out.")
+    if any(os.path.exists(given) and os.path.samefile(given, out) for given in options.images):
+        raise ConfigError(f"{out} lists the images to answer for; choose another --out.")
     if not options.overwrite:
         raise ConfigError(f"{out} exists already; choose another --out, or add --overwrite to replace it.")
 
@@ -179,7 +182,7 @@ def _writer(options: PredictOptions, stream: TextIO, paths: Sequence[Path], mode
 
 def _predict_all(
     model: Homefold,
-    paths: Sequence[Path],
+    sources: Sequence[Decodable],
     options: PredictOptions,
     look: LookConfig,
     search: SearchConfig,
@@ -188,19 +191,19 @@ def _predict_all(
 ) -> int:
     """Write an answer for every image in order; returns how many could not be read."""
     bad = 0
-    with reporter.task("Predicting", total=len(paths)) as bar:
-        chunks = [paths[start : start + _IMAGES_AT_ONCE] for start in range(0, len(paths), _IMAGES_AT_ONCE)]
+    with reporter.task("Predicting", total=len(sources)) as bar:
+        chunks = [sources[start : start + _IMAGES_AT_ONCE] for start in range(0, len(sources), _IMAGES_AT_ONCE)]
         # An accelerator computes while the processor decodes the next chunk and writes the answers for the last.
         ahead = _works_ahead(model)
         decoded = one_ahead(lambda chunk: (chunk, *_decode(chunk, model)), chunks, enabled=ahead)
         answered = one_ahead(lambda chunk: _answer(model, *chunk, options, look, search), decoded, enabled=ahead)
         for chunk, (answers, failures) in zip(chunks, answered, strict=True):
-            for position, path in enumerate(chunk):
+            for position, source in enumerate(chunk):
                 if failure := failures.get(position):
                     note(f"left out: {failure.name} {failure.reason}")
-                    writer.failure(path, failure.reason)
+                    writer.failure(Path(source.path), failure.reason)
                 else:
-                    writer.answer(path, *next(answers))
+                    writer.answer(Path(source.path), *next(answers))
             writer.stream.flush()
             bad += len(failures)
             bar.advance(len(chunk))
@@ -214,7 +217,7 @@ def _works_ahead(model: Homefold) -> bool:
 
 def _answer(
     model: Homefold,
-    paths: Sequence[Path],
+    sources: Sequence[Decodable],
     images: np.ndarray,
     failures: dict[int, BadImageError],
     options: PredictOptions,
@@ -227,7 +230,7 @@ def _answer(
     good = images[: len(compact(images, failures))]
     if not len(good):
         return iter(()), failures
-    with rows_named([str(path) for position, path in enumerate(paths) if position not in failures]):
+    with rows_named([source.path for position, source in enumerate(sources) if position not in failures]):
         predictions = model.predict(
             good, projected=not options.no_projection, look=look, search=search, compare=options.compare
         )
@@ -235,12 +238,11 @@ def _answer(
     return zip(predictions, abstained, strict=True), failures
 
 
-def _decode(paths: Sequence[Path], model: Homefold) -> tuple[np.ndarray, dict[int, BadImageError]]:
+def _decode(sources: Sequence[Decodable], model: Homefold) -> tuple[np.ndarray, dict[int, BadImageError]]:
     """`(n, side, side, 3)` bytes of the images, and what is wrong with those that have none, by position."""
     side, resize = model.config.preprocessing.image_size, model.config.preprocessing.resize
-    images = np.empty((len(paths), side, side, 3), np.uint8)
-    sources = [FileImage(path) for path in paths]
-    failures = decode_into(images, sources, range(len(paths)), LoadRequest(resize=resize))
+    images = np.empty((len(sources), side, side, 3), np.uint8)
+    failures = decode_into(images, sources, range(len(sources)), LoadRequest(resize=resize))
     return images, failures
 
 

@@ -54,7 +54,7 @@ _PRETRAINED = (
 )
 _SCRATCH_STEPS, _SCRATCH_EPOCHS, _MOST_EPOCHS = 1000, 30, 300
 _BATCH = 128
-_FROZEN_RATE, _FROZEN_EPOCHS = 0.03, 60
+_FROZEN_HEAD, _FROZEN_RATE, _FROZEN_EPOCHS = "linear", 0.03, 100
 _MANY_IMAGES, _SMALLER_PX = 5000, 128
 
 
@@ -70,16 +70,17 @@ def recipe(facts: DataFacts) -> tuple[str, dict[str, Any]]:
         steps_an_epoch = max(1, facts.images // _BATCH)
         epochs = min(_MOST_EPOCHS, max(_SCRATCH_EPOCHS, -(-_SCRATCH_STEPS // steps_an_epoch)))
         return "small", {"features.epochs": epochs, "look.leave_familiar": True}
-    row = next(row for row in _PRETRAINED if facts.of_each_kind < row.below)
     if not facts.accelerated:
         size = {"preprocessing.image_size": _SMALLER_PX} if facts.images > _MANY_IMAGES else {}
         return "default", {
             "features.freeze": "backbone",
-            "features.epochs": max(row.epochs, _FROZEN_EPOCHS),
+            "features.head": _FROZEN_HEAD,
+            "features.epochs": _FROZEN_EPOCHS,
             "features.learning_rate": _FROZEN_RATE,
             "look.leave_familiar": True,
             **size,
         }
+    row = next(row for row in _PRETRAINED if facts.of_each_kind < row.below)
     return "default", {
         "features.epochs": row.epochs,
         "features.learning_rate": row.rate,

@@ -26,6 +26,7 @@ __all__ = [
     "ArchiveImage",
     "FileImage",
     "archive_images",
+    "archive_members",
     "archive_texts",
     "is_archive",
     "is_compressed_tar",
@@ -225,15 +226,20 @@ def archive_images(path: Path) -> list[tuple[PurePosixPath, ArchiveImage]]:
 
 def archive_texts(path: Path, ending: str) -> dict[str, bytes]:
     """The members of a tar or zip whose names end so (in `_kfold.txt`, say), by the last part of their names."""
+    return {name.name: content for name, content in archive_members(path, ending).items()}
+
+
+def archive_members(path: Path, *endings: str) -> dict[PurePosixPath, bytes]:
+    """What the members of a tar or zip hold whose names end so; those of images are read by `archive_images`."""
     with _reading(path):
         if _is_zip(path):
             with _open_zip(path) as packed:
-                names = [name for name in packed.namelist() if name.endswith(ending)]
-                return {_inner_path(name).name: packed.read(name) for name in names}
+                names = [name for name in packed.namelist() if name.endswith(endings)]
+                return {_inner_path(name): packed.read(name) for name in names}
         with tarfile.open(path, mode="r:") as archive:
-            members = [member for member in _tar_members(archive) if member.isreg() and member.name.endswith(ending)]
+            members = [member for member in _tar_members(archive) if member.isreg() and member.name.endswith(endings)]
             files = [(member.name, archive.extractfile(member)) for member in members]
-            return {_inner_path(name).name: file.read() for name, file in files if file is not None}
+            return {_inner_path(name): file.read() for name, file in files if file is not None}
 
 
 def _is_zip(path: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import hashlib
 import io
 import os
 import threading
@@ -17,8 +18,8 @@ from PIL import Image
 from typing_extensions import TypeIs
 
 from homefold.data.archives import FileImage, is_archive, is_compressed_tar, is_image, walk
-from homefold.data.decoding.image import IMAGE_EXTENSIONS, Resize, decode_image, decode_picture
-from homefold.data.index import Decodable
+from homefold.data.decoding.image import IMAGE_EXTENSIONS, ORIENTATION_TAG, Resize, decode_image, decode_picture
+from homefold.data.index import Decodable, Stamp
 from homefold.data.paths import given_path
 from homefold.errors import DataError
 
@@ -37,6 +38,12 @@ class BytesImage:
     content: bytes
     path: str
 
+    def stamp(self) -> Stamp:
+        return Stamp(f"bytes|{self.digest()}", 0)
+
+    def digest(self) -> str:
+        return hashlib.blake2b(self.content, digest_size=16).hexdigest()
+
     def pixels(self, *, size: tuple[int, int] | None, resize: Resize, max_megapixels: float) -> np.ndarray:
         return decode_image(
             io.BytesIO(self.content), size=size, resize=resize, max_megapixels=max_megapixels, name=self.path
@@ -49,6 +56,21 @@ class PillowImage:
 
     image: Image.Image
     path: str
+
+    def stamp(self) -> Stamp:
+        return Stamp(f"picture|{self.digest()}", 0)
+
+    def digest(self) -> str:
+        with _reading:
+            if content := _unread_file(self.image):
+                return BytesImage(content, self.path).digest()
+            try:
+                content = self.image.tobytes()
+            # Pillow raises whatever its parsers stumble over; decoding will tell.
+            except Exception:
+                return ""
+        seen = f"{self.image.mode}|{self.image.size}|{self.image.getexif().get(ORIENTATION_TAG)}|"
+        return hashlib.blake2b(seen.encode() + content, digest_size=16).hexdigest()
 
     def pixels(self, *, size: tuple[int, int] | None, resize: Resize, max_megapixels: float) -> np.ndarray:
         # The same image may be given twice, and two threads must not read its file at once.
@@ -84,18 +106,22 @@ def is_given_image(value: Any) -> TypeIs[GivenImage]:
 
 
 def given_images(images: Sequence[GivenImage]) -> list[Decodable]:
-    """Images in the order given; a folder or a pattern stands for all in it.
+    """Images in the order given; a folder or a pattern stands for all in it, and so does a file that lists images.
 
-    Paths alone are sorted and taken once each, as `find_images` does.
+    Paths alone are sorted and taken once each, as `find_images` does; what files list comes after them.
     """
     paths = [image for image in images if isinstance(image, str | Path)]
     if len(paths) == len(images):
-        return [FileImage(path) for path in find_images(paths)]
+        listed = {path: sources for path in dict.fromkeys(paths) if (sources := _listed(path)) is not None}
+        single = [path for path in paths if path not in listed]
+        files = find_images(single) if single or not listed else []
+        return [*map(FileImage, files), *chain.from_iterable(listed.values())]
     found: list[Decodable] = []
     for i, image in enumerate(images):
         name = f"image {i + 1} of {len(images)}" if len(images) > 1 else "the image"
         if isinstance(image, str | Path):
-            found += [FileImage(path) for path in find_images(image)]
+            sources = _listed(image)
+            found += map(FileImage, find_images(image)) if sources is None else sources
         elif isinstance(image, Image.Image):
             found.append(PillowImage(image, name))
         else:
@@ -103,9 +129,16 @@ def given_images(images: Sequence[GivenImage]) -> list[Decodable]:
     return found
 
 
+def _listed(path: str | Path) -> Sequence[Decodable] | None:
+    """The images that a file or folder lists in some way; None where it is an image or a folder of such."""
+    from homefold.data.registry import listed_images  # which knows this file
+
+    return listed_images(path)
+
+
 def paths_of(sources: Sequence[Decodable]) -> tuple[str, ...]:
-    """The path of each that is a file, and empty text for the others; nothing where none is."""
-    paths = tuple(source.path if isinstance(source, FileImage) else "" for source in sources)
+    """The path of each that lies in some file, and empty text for those in memory; nothing where all are."""
+    paths = tuple("" if isinstance(source, BytesImage | PillowImage) else source.path for source in sources)
     return paths if any(paths) else ()
 
 

@@ -41,6 +41,7 @@ class LoadRequest:
         allow_one_class: accept a single class, which can be predicted but not learned.
         use_cache: keep decoded images on disk, and take them from there.
         cache_key: `"times"` trusts places, sizes and times of files met before; `"content"` reads every byte anew.
+        domain_from: a pattern that finds the domain in the path of an image (`PathPattern`); empty where the files say.
     """
 
     root: Path | None = None
@@ -55,6 +56,7 @@ class LoadRequest:
     allow_one_class: bool = False
     use_cache: bool = True
     cache_key: KeyKind = "times"
+    domain_from: str = ""
 
     @property
     def folder(self) -> Path:

@@ -4,34 +4,46 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from homefold.data.dataset import DomainDataset
 from homefold.data.decoding.image import MAX_MEGAPIXELS, Resize
-from homefold.data.index import ImageIndex, KeyKind, LoadRequest
+from homefold.data.index import ImageIndex, ImageSource, KeyKind, LoadRequest
 from homefold.data.paths import given_path
 from homefold.errors import DataError
 from homefold.runtime.registry import Registry
 from homefold.runtime.text import counted
 
 if TYPE_CHECKING:
+    import pandas
+
+    from homefold.data.rows import Table
     from homefold.runtime.progress import ProgressReporter
 
 __all__ = [
+    "DataSource",
     "DatasetEntry",
     "count_images",
     "dataset_entry",
     "domain_names",
+    "form_at",
+    "is_frame",
     "list_datasets",
+    "listed_images",
     "load_dataset",
     "register_dataset",
     "split_name",
 ]
+
+DataSource: TypeAlias = "str | Path | pandas.DataFrame"
+"""A dataset's name, `name:PATH`, a path, or a table of paths in memory."""
 
 _Reader = TypeVar("_Reader", bound=Callable[[LoadRequest], Any])
 
@@ -53,6 +65,8 @@ class DatasetEntry:
         embedded: whether it needs no files.
         index: finds its images without decoding any; None where there are no files.
         load: makes the dataset where there are no files.
+        recognises: whether a path that is given without a name is of this form; None where the name must be said.
+        table: lists its images without asking for labels, where some file does; a pattern can then tell the domains.
     """
 
     name: str
@@ -70,10 +84,13 @@ class DatasetEntry:
     embedded: bool = False
     index: Callable[[LoadRequest], ImageIndex] | None = None
     load: Callable[[LoadRequest], DomainDataset] | None = None
+    recognises: Callable[[Path], bool] | None = None
+    table: Callable[[LoadRequest], Table] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The entry as plain values that JSON can hold, without its functions."""
-        return {key: value for key, value in asdict(self).items() if key not in ("load", "index")}
+        functions = ("index", "load", "recognises", "table")
+        return {key: value for key, value in asdict(self).items() if key not in functions}
 
 
 _entries: Registry[DatasetEntry] = Registry(
@@ -123,8 +140,40 @@ def split_name(text: str) -> tuple[str, Path | None]:
     return text, None
 
 
+def is_frame(value: Any) -> bool:
+    """Whether it is a pandas DataFrame."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(value, pandas.DataFrame)
+
+
+def form_at(path: Path, domain_from: str = "") -> DatasetEntry:
+    """The form of a dataset at a path that was given without a name: a folder of domains unless it is another.
+
+    A pattern in `domain_from` reads a folder in its own way.
+    """
+    entry = next((entry for entry in _entries.values() if entry.recognises and entry.recognises(path)), None)
+    return entry or _entries["pattern" if domain_from else "folder"]
+
+
+def listed_images(data: Any, root: str | Path = ".") -> list[ImageSource] | None:
+    """The images that a table, a tar of samples or a data frame lists, labelled or not; None where it is none.
+
+    Args:
+        data: a path, `name:PATH`, or a pandas DataFrame.
+        root: where the relative paths of a data frame start.
+    """
+    if is_frame(data):
+        from homefold.data.datasets.manifest import read_frame
+
+        return read_frame(data, LoadRequest(root=given_path(root))).sources
+    name, at = split_name(str(data))
+    path = given_path(data) if at is None else at
+    entry = form_at(path) if at is None else _entries[name]
+    return None if entry.table is None or entry.name == "pattern" else entry.table(LoadRequest(root=path)).sources
+
+
 def load_dataset(
-    name_or_path: str | Path,
+    name_or_path: DataSource,
     *,
     root: str | Path | None = None,
     size: tuple[int, int] | None = None,
@@ -138,19 +187,22 @@ def load_dataset(
     allow_one_class: bool = False,
     use_cache: bool = True,
     cache_key: KeyKind = "times",
+    domain_from: str = "",
 ) -> DomainDataset:
-    """Load a dataset by its name, or a folder `root/domain/class/image` by its path.
+    """Load a dataset by its name, or by its path: a folder `root/domain/class/image`, or a file that lists images.
 
     A known name wins over a folder of that name in the current directory; write `./name` for the folder. Domains
     that are not asked for are not decoded.
 
     Args:
-        name_or_path: a name of `list_datasets()`, `name:PATH` with where its files lie, or a folder.
-        root: where the files of a named dataset lie, when the name does not say it.
-        size, resize, skip_bad, domains, reporter, seed, workers, max_megapixels, allow_one_class, use_cache, cache_key:
-            as in `LoadRequest`.
+        name_or_path: a name of `list_datasets()`, `name:PATH` with where its files lie, a folder, a table (CSV,
+            parquet), a tar of samples, or a pandas DataFrame with the columns `path` (or `image`), `label`, `domain`.
+        root: where the files of a named dataset lie, when the name does not say it; where the relative paths of a data
+            frame start, by default in the current folder.
+        size, resize, skip_bad, domains, reporter, seed, workers, max_megapixels, allow_one_class, use_cache, cache_key,
+            domain_from: as in `LoadRequest`.
     """
-    entry, at = _entry_of(name_or_path, root)
+    entry, at = _entry_of(name_or_path, root, domain_from)
     request = LoadRequest(
         root=at,
         size=size,
@@ -164,6 +216,7 @@ def load_dataset(
         allow_one_class=allow_one_class,
         use_cache=use_cache,
         cache_key=cache_key,
+        domain_from=domain_from,
     )
     if entry.embedded and request.root is not None:
         raise DataError(f"{entry.name} is embedded and has no files: leave out {request.root}.")
@@ -222,16 +275,16 @@ def _check_nothing_emptied(index: ImageIndex, kept: np.ndarray, skipped: int) ->
             )
 
 
-def domain_names(name_or_path: str | Path) -> tuple[str, ...]:
-    """The domains of a named dataset (with `name:PATH`, those that lie there) or of a folder, without decoding."""
-    entry, root = _entry_of(name_or_path)
-    return entry.domains if root is None else _domains_at(entry, root)
+def domain_names(name_or_path: DataSource, domain_from: str = "") -> tuple[str, ...]:
+    """The domains of a named dataset (with `name:PATH`, those that lie there), a path or a data frame; decodes none."""
+    entry, root = _entry_of(name_or_path, None, domain_from)
+    return entry.domains if root is None else _domains_at(entry, root, domain_from)
 
 
-def count_images(name_or_path: str | Path, domains: Sequence[str] | None = None) -> np.ndarray:
+def count_images(name_or_path: DataSource, domains: Sequence[str] | None = None, domain_from: str = "") -> np.ndarray:
     """Images of each domain and class, `(domains, classes)`, without decoding what lies in files."""
-    entry, root = _entry_of(name_or_path)
-    request = LoadRequest(root=root, domains=None if domains is None else tuple(domains))
+    entry, root = _entry_of(name_or_path, None, domain_from)
+    request = LoadRequest(root=root, domains=None if domains is None else tuple(domains), domain_from=domain_from)
     if entry.index is not None:
         return entry.index(request).counts()
     assert entry.load is not None
@@ -241,27 +294,51 @@ def count_images(name_or_path: str | Path, domains: Sequence[str] | None = None)
     return counts
 
 
-def _entry_of(name_or_path: str | Path, root: str | Path | None = None) -> tuple[DatasetEntry, Path | None]:
-    """The dataset that a name, `name:PATH` or the path of a folder means, and where its files lie."""
-    if isinstance(name_or_path, str):
-        name, at = split_name(name_or_path)
+def _entry_of(
+    data: DataSource, root: str | Path | None = None, domain_from: str = ""
+) -> tuple[DatasetEntry, Path | None]:
+    """The dataset that a name, `name:PATH`, a path or a data frame means, and where its files lie."""
+    if is_frame(data):
+        from homefold.data.datasets.manifest import find_frame, read_frame
+
+        entry = replace(_entries["manifest"], index=partial(find_frame, data), table=partial(read_frame, data))
+        return entry, given_path(root or ".")
+    named, at = _named_entry(data, root)
+    if named is None:
+        at = given_path(data)
+        entry = form_at(at, domain_from)
+        if entry.name in ("folder", "pattern") and not os.path.exists(at):
+            raise DataError(f"There is no dataset and no folder {str(data)!r}. {_what_exists(str(data))}")
+    else:
+        entry = _entries["pattern"] if domain_from and named.name == "folder" else named
+    if domain_from and entry.table is None:
+        raise DataError(f"{entry.name} says itself which domains it has: leave out the pattern {domain_from}.")
+    return entry, at
+
+
+def _named_entry(data: DataSource, root: str | Path | None) -> tuple[DatasetEntry | None, Path | None]:
+    """The dataset that is named, and where its files are said to lie; None where none is."""
+    if isinstance(data, str):
+        name, at = split_name(data)
         if name in _entries:
             if at is not None and root is not None:
                 raise DataError(f"{name}:{at} says where the files lie, and so does root={root}; give one.")
             return _entries[name], at if root is None else given_path(root)
-    text = str(name_or_path)
     if root is not None:
-        raise DataError(f"There is no dataset {text!r} to look for in {given_path(root)}. {_what_exists(text)}")
-    folder = given_path(name_or_path)
-    if not os.path.exists(folder):
-        raise DataError(f"There is no dataset and no folder {text!r}. {_what_exists(text)}")
-    return _entries["folder"], folder
+        raise DataError(
+            f"There is no dataset {str(data)!r} to look for in {given_path(root)}. {_what_exists(str(data))}"
+        )
+    return None, None
 
 
-def _domains_at(entry: DatasetEntry, root: Path) -> tuple[str, ...]:
+def _domains_at(entry: DatasetEntry, root: Path, domain_from: str = "") -> tuple[str, ...]:
     if entry.index is None:
         raise DataError(f"{entry.name} is embedded and has no files: leave out {root}.")
-    return entry.index(LoadRequest(root=root, allow_one_class=True)).domain_names
+    request = LoadRequest(root=root, allow_one_class=True, domain_from=domain_from)
+    if entry.table is not None:
+        # What else a row says is looked at when its domain is wanted: a held-out one may have no labels.
+        return entry.table(request).named_by(domain_from).domain_names
+    return entry.index(request).domain_names
 
 
 def _what_exists(name: str) -> str:

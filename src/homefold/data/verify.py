@@ -84,6 +84,7 @@ def verify_dataset(
     workers: int | None = None,
     reporter: ProgressReporter | None = None,
     max_megapixels: float = MAX_MEGAPIXELS,
+    domain_from: str = "",
 ) -> VerificationReport:
     """Compare a dataset with what was published of it, and decode every image at its own size.
 
@@ -94,7 +95,7 @@ def verify_dataset(
         root: where its files lie.
         domains: only these; by default all that were published.
         decode: false compares the counts alone.
-        workers, reporter, max_megapixels: as in `LoadRequest`.
+        workers, reporter, max_megapixels, domain_from: as in `LoadRequest`.
     """
     entry = dataset_entry(name)
     if entry.index is None:
@@ -102,7 +103,13 @@ def verify_dataset(
     wanted = None if domains is None else tuple(domains)
     try:
         request = LoadRequest(
-            given_path(root), domains=wanted, workers=workers, reporter=reporter, max_megapixels=max_megapixels
+            given_path(root),
+            domains=wanted,
+            skip_bad=True,  # to report every image that is missing, not the first ones
+            workers=workers,
+            reporter=reporter,
+            max_megapixels=max_megapixels,
+            domain_from=domain_from,
         )
         index = entry.index(request)
         published = entry.published or {}

@@ -20,6 +20,7 @@ class BenchOptions:
     Args:
         suite: its name.
         data: a dataset's name, `name:path`, or a folder; empty for the dataset that the suite is meant for.
+        domain_from: a pattern that finds the domain in the paths of the images; empty where the data says it.
         out: folder of records, artifacts and stages.
         methods: which to run; empty for the suite's.
         targets: which domains to test on; empty for all.
@@ -61,6 +62,7 @@ class BenchOptions:
     source_images_per_class: int = 0
     plugins: tuple[Path, ...] = ()
     command: str = ""
+    domain_from: str = ""
 
     def __post_init__(self) -> None:
         if isinstance(self.plugins, str | Path):

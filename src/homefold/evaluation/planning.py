@@ -174,7 +174,8 @@ def _load(options: BenchOptions, config: HomefoldConfig, reporter: ProgressRepor
     is_named = path and name in {entry.name for entry in list_datasets()}
     side, resize = config.preprocessing.image_size, config.preprocessing.resize
     name, root = (name, path) if is_named else (data, None)
-    return load_dataset(name, root=root, size=(side, side), resize=resize, reporter=reporter)
+    how = options.domain_from
+    return load_dataset(name, root=root, size=(side, side), resize=resize, reporter=reporter, domain_from=how)
 
 
 def _first_of_each_class(dataset: DomainDataset, count: int) -> DomainDataset:

@@ -585,7 +585,8 @@ def test_an_array_cannot_be_made_of_another_type(cifar):
 
 
 def test_every_entry_says_all_a_person_must_know_and_its_published_counts_fit_it():
-    names = {"pacs", "vlcs", "office-home", "digits-dg", "cifar10-c", "digits-few-shot", "digits-mini", "folder"}
+    names = {"pacs", "vlcs", "office-home", "digits-dg", "cifar10-c", "digits-few-shot", "digits-mini"}
+    names |= {"folder", "manifest", "pattern", "saved-dataset", "webdataset"}
     entries = {entry.name: entry for entry in list_datasets()}
     assert set(entries) == names
     totals = {}

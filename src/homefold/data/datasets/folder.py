@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from homefold.data.archives import FileImage, archive_images, is_archive, list_folder, walk
+from homefold.data.class_checks import check_classes, class_warnings
 from homefold.data.decoding.image import IMAGE_EXTENSIONS
 from homefold.data.index import ImageIndex, ImageSource, LoadRequest, check_domains
 from homefold.data.paths import special_kind
@@ -62,7 +62,14 @@ def find_folder(request: LoadRequest) -> ImageIndex:
     chosen = tuple(tree.classes) if request.domains is None else request.domains
     check_domains(chosen, tuple(tree.classes), root)
     class_names = tuple(sorted({name for domain in chosen for name in tree.classes[domain]}))
-    _check_classes(root, tree, chosen, class_names, request.allow_one_class)
+    check_classes(
+        root,
+        {domain: tree.classes[domain] for domain in chosen},
+        class_names,
+        request.allow_one_class,
+        add=f"Add a second class folder to each domain: {_expected(root)}.",
+        same="give a class the same folder name everywhere.",
+    )
     cells = [
         (d, class_names.index(name), source)
         for d, domain in enumerate(chosen)
@@ -78,7 +85,7 @@ def find_folder(request: LoadRequest) -> ImageIndex:
         class_names=class_names,
         domain_names=chosen,
         ignored=tree.ignored,
-        warnings=tuple(_warnings(root, tree, chosen, class_names)),
+        warnings=tuple(_warnings(tree, chosen, class_names)),
     )
 
 
@@ -159,42 +166,8 @@ def _check_layout(root: Path, tree: _Tree) -> None:
         )
 
 
-def _check_classes(
-    root: Path, tree: _Tree, chosen: Sequence[str], class_names: Sequence[str], allow_one_class: bool
-) -> None:
-    if len(class_names) == 1 and not allow_one_class:
-        raise DataError(
-            f"{root} has one class only ({class_names[0]}), so there is nothing to tell apart. "
-            f"Add a second class folder to each domain: {_expected(root)}."
-        )
-    for domain in chosen:
-        own = set(tree.classes[domain])
-        others = {name for other in chosen if other != domain for name in tree.classes[other]}
-        if others and not own & others:
-            raise DataError(
-                f"The domain {domain} in {root} has no class in common with the others: "
-                f"it has {_some(sorted(own))}, they have {_some(sorted(others))}. "
-                "Labels must mean the same in every domain: give a class the same folder name everywhere."
-            )
-
-
-def _warnings(root: Path, tree: _Tree, chosen: Sequence[str], class_names: Sequence[str]) -> Iterator[str]:
+def _warnings(tree: _Tree, chosen: Sequence[str], class_names: Sequence[str]) -> Iterator[str]:
     if tree.empty:
         yield f"These folders have no images and were passed over: {_some(map(str, tree.empty))}."
-    for name in class_names:
-        missing = [domain for domain in chosen if name not in tree.classes[domain]]
-        if missing:
-            present = [domain for domain in chosen if domain not in missing]
-            yield (
-                f"The class {name} has no images in {_some(missing)} (only in {_some(present)}); "
-                "what it looks like there can only be guessed from the other domains."
-            )
-    alike: dict[str, list[str]] = {}
-    for name in class_names:
-        alike.setdefault(unicodedata.normalize("NFKC", name).casefold(), []).append(repr(name))
-    for names in alike.values():
-        if len(names) > 1:
-            yield (
-                f"The classes {' and '.join(names)} can be told apart only by upper and lower case or by how "
-                "their letters are coded; if they are one class, give its folders one name."
-            )
+    classes_of = {domain: tree.classes[domain] for domain in chosen}
+    yield from class_warnings(classes_of, class_names, "give its folders one name.")

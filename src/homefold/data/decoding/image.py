@@ -19,6 +19,7 @@ from homefold.errors import ConfigError, DataError
 __all__ = [
     "IMAGE_EXTENSIONS",
     "MAX_MEGAPIXELS",
+    "ORIENTATION_TAG",
     "BadImageError",
     "Resize",
     "decode_image",
@@ -37,8 +38,9 @@ Resize = Literal["squash", "crop"]
 
 # Tried by content, not by name, and no others: Pillow also reads formats that start other programs (EPS).
 _FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF")
+ORIENTATION_TAG = 0x0112
+"""Where an image's metadata says which way is up."""
 _READ_AHEAD_BYTES = 1 << 16
-_ORIENTATION_TAG = 0x0112
 _UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -232,7 +234,7 @@ def _pixels(image: Image.Image, size: tuple[int, int] | None, resize: Resize) ->
 
 def _orientation(image: Image.Image) -> int:
     try:
-        return int(image.getexif().get(_ORIENTATION_TAG, 1))
+        return int(image.getexif().get(ORIENTATION_TAG, 1))
     # Damaged metadata does not make the picture unusable: viewers show it as stored.
     except Exception:
         return 1
