@@ -75,6 +75,12 @@ class BenchCommand:
     preset: Literal["paper", "default", "thorough", "quick"] = "default"
     """paper (the text to the letter), default (what serves users best), thorough (the same, and several looks at each
     image to be answered) or quick (a small network, minutes)."""
+    recipe: Annotated[
+        Literal["authors", "ours"] | None,
+        tyro.conf.DisallowNone,
+        tyro.conf.arg(help_behavior_hint="(default: authors; with --preset quick, ours)"),
+    ] = None
+    """How methods of other papers run: as their authors ran them, or as ours. METHOD:recipe=ours is for one method."""
     backbone: Annotated[Names, tyro.conf.arg(metavar="NAME …", help_behavior_hint="(default: the suite's)")] = ()
     """Which networks to run with."""
     weights: Annotated[str, tyro.conf.arg(metavar="WEIGHTS", help_behavior_hint="(default: the preset's)")] = ""
@@ -117,6 +123,7 @@ class BenchCommand:
             seeds=self.seeds,
             first_seed=self.first_seed,
             preset=self.preset,
+            recipe=self.recipe or "",
             backbones=flatten(self.backbone),
             weights=self.weights,
             device=self.device,

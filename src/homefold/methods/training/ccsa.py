@@ -35,6 +35,7 @@ class CCSA(LearnerMethod):
     Null setting: `weight` 0. Cost of a step: that of Deep All, and the distances of all pairs.
     """
 
+    least_domains = 2
     null = {"weight": 0.0}  # noqa: RUF012 - a constant
 
     weight: float = tunable(0.25, 0.05, 0.75, most=1)

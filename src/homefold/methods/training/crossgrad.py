@@ -39,6 +39,7 @@ class CrossGrad(LearnerMethod):
     that of Deep All (two networks, two passes each, and two gradients of the input).
     """
 
+    least_domains = 2
     null = {"label_share": 0.0}  # noqa: RUF012 - a constant
 
     label_share: float = tunable(0.5, 0.1, 0.9, most=1)

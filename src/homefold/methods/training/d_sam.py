@@ -40,6 +40,7 @@ class DSam(LearnerMethod):
     Null setting: `width` 0. Cost of a step: that of Deep All and a module for each domain.
     """
 
+    least_domains = 2
     null = {"width": 0}  # noqa: RUF012 - a constant
 
     width: int = tunable(128, choices=(64, 128, 256))

@@ -37,6 +37,7 @@ class Ddaig(LearnerMethod):
     on two images each, and T at the size of the images).
     """
 
+    least_domains = 2
     null = {"share": 0.0}  # noqa: RUF012 - a constant
 
     step: float = tunable(0.3, 0.1, 0.9)

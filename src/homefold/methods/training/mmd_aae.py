@@ -44,6 +44,7 @@ class MmdAae(LearnerMethod):
     Null setting: `code_dim`, `discrepancy`, `reconstruction` and `prior` 0, `rate` 1. Cost of a step: that of Deep All.
     """
 
+    least_domains = 2
     null = {"code_dim": 0, "discrepancy": 0.0, "reconstruction": 0.0, "prior": 0.0, "rate": 1.0}  # noqa: RUF012 - a constant
 
     discrepancy: float = tunable(0.3, 0.03, 10, log=True)
