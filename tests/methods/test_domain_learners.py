@@ -21,7 +21,7 @@ from homefold.methods.training.d_sam import DSam
 from homefold.methods.training.ddaig import Ddaig
 from homefold.methods.training.learner import Batch, Learner, LearningTask, TrainingImages, ramp
 from homefold.methods.training.mmd_aae import MmdAae, domain_discrepancy, laplace_like, prior_game
-from homefold.methods.training.mmld import Mmld
+from homefold.methods.training.mmld import Mmld, even_weights
 from homefold.store.stage_store import StageStore
 
 pytestmark = pytest.mark.slow
@@ -300,15 +300,16 @@ class TestMmld:
 
     def test_its_loss_and_its_gradients(self):
         method, batch = Mmld(adversary=0.6, entropy=0.4, hidden=7), _batch(step=2)
-        learner = method.learner(_net(), TASK)
+        learner = method.learner(_net(), TASK).eval()  # without dropout
         learner.pseudo_domains.copy_(torch.arange(12) % 2)
+        learner.cluster_weights.copy_(torch.tensor([0.5, 1.5]))
         rise = ramp(0.2)
         z = learner.net(batch.images)
         logits = learner.classifier(z)
         probabilities = torch.softmax(logits, dim=1)
         entropy = -(probabilities * probabilities.log()).sum(dim=1).mean()
         plain = F.cross_entropy(logits, batch.labels) + 0.4 * rise * entropy
-        told = F.cross_entropy(learner.discriminator(F.layer_norm(z, z.shape[1:])), torch.tensor([1, 0, 1, 1, 1, 0]))
+        told = F.cross_entropy(learner.discriminator(z), torch.tensor([1, 0, 1, 1, 1, 0]), torch.tensor([0.5, 1.5]))
         found = learner.loss(batch)
         assert found.item() == pytest.approx((plain + told).item(), abs=1e-6)
         for got, expected in zip(
@@ -319,6 +320,27 @@ class TestMmld:
             _gradients(found, learner.discriminator), _gradients(told, learner.discriminator), strict=True
         ):
             assert torch.allclose(got, expected, atol=1e-6)
+
+    def test_the_discriminator_has_two_layers_of_1024_with_dropout(self):
+        layers = list(Mmld().learner(_net(), TASK).discriminator)
+        assert [layer.out_features for layer in layers if isinstance(layer, torch.nn.Linear)] == [1024, 1024, 2]
+        assert [layer.p for layer in layers if isinstance(layer, torch.nn.Dropout)] == [0.5, 0.5]
+
+    def test_clusters_weigh_the_same_whatever_their_size(self):
+        learner = Mmld().learner(_net(batch_norm=True), TASK)
+        images, _ = self._images()
+        learner.epoch_start(0, images)
+        assert learner.cluster_weights.tolist() == [1.0, 1.0]
+        sizes = torch.tensor([0] * 9 + [1] * 3)
+        assert [float((even_weights(sizes, 2)[sizes] * (sizes == k)).sum()) for k in (0, 1)] == pytest.approx(
+            [4.5, 4.5]
+        )
+
+    def test_its_authors_let_the_classifier_and_the_discriminator_learn_ten_times_as_fast(self):
+        method = find_method("mmld", "resnet18").method
+        net, heads = method.learner(_net(), TASK).parameter_groups()
+        assert (net.rate, heads.rate) == (1.0, 10.0)
+        assert len(net.parameters) + len(heads.parameters) == len(list(method.learner(_net(), TASK).parameters()))
 
     def test_certain_answers_have_no_entropy(self):
         assert prediction_entropy(torch.tensor([[0.0, 200.0]])).item() == 0
