@@ -107,8 +107,9 @@ def test_only_what_both_branches_share_and_the_branch_of_the_turns_are_changed(f
     changed = {id(parameter) for parameter in ttt.adapted(image)}
     net, branch = ttt.network.features, ttt._head
     # The fourth of the digits net's blocks and the head are each branch's own.
-    shared = {id(item) for item in net.backbone[:12].parameters()}
-    last = [*branch.net.backbone[12:].parameters(), *branch.net.head.parameters(), *branch.layer.parameters()]
+    shared = {id(item) for layer in list(net.backbone)[:12] for item in layer.parameters()}
+    own = nn.ModuleList(list(branch.net.backbone)[12:])
+    last = [*own.parameters(), *branch.net.head.parameters(), *branch.layer.parameters()]
     assert changed == shared | {id(item) for item in last}
     assert len(memo.adapted(image)) == len(list(memo.network.features.parameters())) + 2
     assert not any(parameter.requires_grad for parameter in ttt.network.layer.parameters())
