@@ -12,7 +12,17 @@ from homefold.config.augmentation import AugmentationConfig, augmentation_preset
 from homefold.config.backbones import BACKBONES
 from homefold.config.features import Head, Sampling
 
-__all__ = ["COLOUR_AND_CROP", "DIGITS", "PRETRAINED", "SMALL", "ZHOU_ON_PACS", "Recipe", "Training", "kind_of_network"]
+__all__ = [
+    "COLOUR_AND_CROP",
+    "DIGITS",
+    "DOMAIN_BED",
+    "PRETRAINED",
+    "SMALL",
+    "ZHOU_ON_PACS",
+    "Recipe",
+    "Training",
+    "kind_of_network",
+]
 
 PRETRAINED, SMALL = "pretrained", "small"
 """Kinds of networks that recipes are for: those that start from published weights, and those trained from scratch."""
@@ -20,7 +30,7 @@ PRETRAINED, SMALL = "pretrained", "small"
 
 @dataclass(frozen=True)
 class Training:
-    """SGD with momentum, as the authors of a method set it.
+    """SGD with momentum 0.9, as the authors of a method set it; another `optimiser` is a setting of the method's own.
 
     Args:
         learning_rate: at the start.
@@ -97,6 +107,24 @@ ZHOU_ON_PACS = Training(
     augmentation=replace(augmentation_preset("none"), crop_min_area=0.8, flip_probability=0.5),
 )
 """How Zhou et al. trained DDAIG and its rivals on PACS with ResNet-18."""
+
+
+DOMAIN_BED = {
+    PRETRAINED: Recipe(
+        Training(
+            learning_rate=5e-5,
+            epochs=60,  # 5,000 steps on PACS
+            batch_size=96,
+            weight_decay=0.0,
+            sampling="domains",
+            augmentation=AugmentationConfig(brightness=0.3, contrast=0.3, saturation=0.3, hue=0.3),
+        ),
+        {"optimiser": "adam"},
+    ),
+    SMALL: Recipe(replace(DIGITS, sampling="domains")),
+}
+"""How DomainBed trains by default: Adam, 32 images of each domain a step. It froze batch normalisation, which here
+learns on."""
 
 
 def kind_of_network(backbone: str) -> str:

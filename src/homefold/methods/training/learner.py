@@ -22,6 +22,7 @@ __all__ = [
     "LearningTask",
     "ParameterGroup",
     "TrainingImages",
+    "domain_means",
     "ramp",
     "reverse_gradient",
     "scale_gradient",
@@ -120,6 +121,17 @@ class Learner(nn.Module, Generic[S]):
 
     def epoch_start(self, epoch: int, images: TrainingImages) -> None:
         """Called before each epoch, from 0, for what looks at all training images; not in few-shot adaptation."""
+
+
+def domain_means(values: torch.Tensor, domains: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The mean of `values: (n,)` over each of `count` domains, `(count,)`, and which of them the batch holds.
+
+    >>> domain_means(torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0, 0, 2]), 3)
+    (tensor([2., 0., 5.]), tensor([ True, False,  True]))
+    """
+    member = F.one_hot(domains, count).to(values.dtype)
+    sizes = member.sum(dim=0)
+    return values @ member / sizes.clamp(min=1), sizes > 0
 
 
 class _ScaledGradient(torch.autograd.Function):

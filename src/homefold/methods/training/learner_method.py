@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from homefold.config import HomefoldConfig
+from homefold.config.values import checked_value
 from homefold.data.dataset import DomainDataset
 from homefold.errors import ConfigError
 from homefold.features import FeatureConfig
@@ -93,6 +94,7 @@ class LearnerMethod(Method):
 
     def __post_init__(self) -> None:
         require_numbers(self)
+        checked_value(Literal["sgd", "adam"], self.settings().get("optimiser", "sgd"), f"optimiser of {self.own_name}")
 
     @abstractmethod
     def learner(self, net: FeatureNet, task: LearningTask) -> Learner:
@@ -258,11 +260,17 @@ class _LearnerRun(TrainingRun):
             if learner.adapts_with_source:
                 config, dataset = replace(config, sampling="domains"), _beside(dataset, task.source.subset(train))
             train = held_out = np.arange(len(dataset))
+        self._by_adam = getattr(learner.settings, "optimiser", "sgd") == "adam"
         super().__init__(config, learner, nn.Module(), dataset, train, held_out, task.config.seed, task.device)
 
     @property
     def recordable(self) -> bool:
-        return self.net.recordable and not self._adapts
+        return self.net.recordable and not self._adapts and not self._by_adam
+
+    def make_optimizer(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+        if not self._by_adam:
+            return super().make_optimizer(groups)
+        return torch.optim.Adam(groups, lr=self.config.learning_rate, weight_decay=self.config.weight_decay)
 
     def parameter_groups(self) -> list[ParameterGroup]:
         return self.net.parameter_groups()
