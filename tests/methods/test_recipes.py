@@ -9,11 +9,14 @@ import pytest
 
 from homefold.config import preset_config
 from homefold.errors import ConfigError
+from homefold.evaluation.bench import run_bench
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.planning import Planner
 from homefold.methods import find_method
 from homefold.methods.recipe import PRETRAINED, SMALL, Recipe, Training
 from homefold.methods.registry import METHODS, recipe_followed, under_our_recipe
+from homefold.report.runs import read_runs
+from homefold.report.tables import build_tables
 
 TRAINING = Training(learning_rate=0.003, epochs=7, batch_size=48, milestones=(0.5,), sampling="domains")
 
@@ -98,6 +101,22 @@ def test_the_benchmark_follows_authors_unless_it_is_told_otherwise_or_is_quick(g
     runs = [run for unit in planner.units() for run in unit]
     assert [run.method_name for run in runs] == names
     assert [planner.described(run)["recipe"] for run in runs] == recipes
+
+
+def test_records_and_tables_say_who_followed_the_authors(few_digits, tmp_path):
+    options = BenchOptions(
+        "digits-mini", tmp_path, methods=("deep-all", "jigen", "jigen:recipe=ours"), targets=("scan",), seeds=1,
+        preset="quick", recipe="authors", device="cpu", images_per_class=8,
+        settings=("preprocessing.image_size=16", "features.epochs=1", "features.batch_size=16"),
+    )  # fmt: skip
+    records = run_bench(options, dataset=few_digits)
+    assert [(record.status, record.recipe) for record in records] == [
+        ("finished", "ours"), ("finished", "authors"), ("finished", "ours"),
+    ]  # fmt: skip
+    assert [record.config["features"]["head"] for record in records[1:]] == ["none", "linear"]
+    table = build_tables(read_runs(tmp_path))[0]
+    assert "at their authors’ recipe JiGen;" in table.caption
+    assert [row.label for row in table.rows if "JiGen" in row.label] == ["JiGen", "JiGen (recipe=ours)"]
 
 
 @pytest.mark.parametrize("name", ["ccsa", "crossgrad", "ddaig", "mmd-aae", "d-sam", "tent+ccsa"])
