@@ -220,7 +220,7 @@ def test_methods_are_listed(homefold: Homefold) -> None:
 def test_one_method_is_described_with_its_settings(homefold: Homefold) -> None:
     shown = homefold("methods", "jigen:weight=0.3")
     assert shown.code == 0
-    assert "L = CE(W f(x), y) over ordered images" in shown.out
+    assert "L = CE(W f(x̃), y) + α CE(V f(x̃), p)" in shown.out
     row = next(line.split() for line in shown.out.splitlines() if line.split()[:1] == ["weight"])
     assert row == ["weight", "0.3", "0.7", "0.1", "to", "1"]
     found = homefold("methods", "tent+vae", "--json").json

@@ -52,6 +52,17 @@ def test_balanced_fills_each_batch_evenly_over_domains_and_classes():
     assert int(small.max() - small.min()) <= 1
 
 
+def test_domains_fills_each_batch_evenly_over_these_and_leaves_classes_as_they_are():
+    labels = torch.tensor([0] * 90 + [1] * 6 + [0] * 20 + [1] * 12)
+    domains = torch.tensor([0] * 96 + [1] * 32)
+    order = epoch_batches(labels, domains, 16, "domains", torch.Generator().manual_seed(0))
+    for batch in domains[order]:
+        assert torch.bincount(batch, minlength=2).tolist() == [8, 8]
+    drawn = torch.bincount(order.flatten(), minlength=128)
+    assert int(drawn[96:].max() - drawn[96:].min()) <= 1
+    assert int(drawn[:96].max()) == 1
+
+
 def test_the_average_is_the_mean_of_all_states():
     module = nn.BatchNorm1d(2)
     average = WeightAverage(module)

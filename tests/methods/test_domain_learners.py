@@ -17,11 +17,11 @@ from homefold.features.network import FeatureNet
 from homefold.features.stage_maps import stage_maps
 from homefold.methods import ImageSet, find_method
 from homefold.methods.entropy import prediction_entropy
-from homefold.methods.training.d_sam import DSam
+from homefold.methods.training.d_sam import DSam, block_maps
 from homefold.methods.training.ddaig import Ddaig
 from homefold.methods.training.learner import Batch, Learner, LearningTask, TrainingImages, ramp
 from homefold.methods.training.mmd_aae import MmdAae, domain_discrepancy, laplace_like, prior_game
-from homefold.methods.training.mmld import Mmld
+from homefold.methods.training.mmld import Mmld, even_weights
 from homefold.store.stage_store import StageStore
 
 pytestmark = pytest.mark.slow
@@ -74,7 +74,7 @@ def test_the_linear_layer_is_what_answers(method):
     assert torch.equal(learner.logits(images), logits)
 
 
-SMALL = [MmdAae(), Ddaig(width=4, blocks=1), DSam(width=16), Mmld()]
+SMALL = [MmdAae(), Ddaig(width=4, blocks=1), DSam(width=0.5), Mmld()]
 
 
 @pytest.mark.parametrize("method", SMALL, ids=lambda method: method.info.name)
@@ -134,7 +134,7 @@ def test_it_is_known_by_its_name(method):
         (lambda: MmdAae(bandwidths=(1.0, 0.0)), r"bandwidths of mmd-aae must be positive numbers; got \(1.0, 0.0\)"),
         (lambda: Ddaig(share=1.5), "share of ddaig must be a number from 0 to 1; got 1.5"),
         (lambda: Ddaig(width=0), "width of ddaig must be at least 1; got 0"),
-        (lambda: DSam(width=-1), "width of d-sam must be zero or a positive number; got -1"),
+        (lambda: DSam(width=-1), "width of d-sam must be zero or a positive number; got -1.0"),
         (lambda: Mmld(every=0), "every of mmld must be at least 1; got 0"),
     ],
 )
@@ -224,6 +224,20 @@ class TestDdaig:
         ):
             assert torch.allclose(found, expected, atol=1e-6)
 
+    def test_in_the_first_epochs_the_classifier_sees_no_moved_image_and_the_transformation_learns(self):
+        learner, batch, moved = self._parts()
+        learner.epoch_start(2, None)
+        assert learner.warming_up
+        own = F.cross_entropy(learner.logits(batch.images), batch.labels)
+        kept = F.cross_entropy(learner.logits(moved), batch.labels)
+        fooled = F.cross_entropy(learner.domain_net(moved), batch.domains)
+        found = learner.loss(batch)
+        for part, expected in ((learner.net, own), (learner.transformation, kept - fooled)):
+            for mine, its in zip(_gradients(found, part), _gradients(expected, part), strict=True):
+                assert torch.allclose(mine, its, atol=1e-6)
+        learner.epoch_start(3, None)
+        assert not learner.warming_up
+
     def test_its_running_statistics_are_of_the_originals_alone(self):
         learner, batch = Ddaig(width=4, blocks=1).learner(_net(batch_norm=True), TASK), _batch()
         alone = copy.deepcopy(learner.domain_net)
@@ -235,7 +249,7 @@ class TestDdaig:
 
 class TestDSam:
     def test_a_module_learns_from_its_own_domain_only(self):
-        learner, batch = DSam(width=5).learner(_net(), TASK), _batch()
+        learner, batch = DSam(width=1.25, dropout=0.0).learner(_net(), TASK), _batch()
         only_first = replace(batch, domains=torch.zeros(6, dtype=torch.long))
         loss = learner.loss(only_first)
         first, second = (learner.aggregation[domain] for domain in (0, 1))
@@ -243,8 +257,8 @@ class TestDSam:
         assert all(gradient is None or not gradient.any() for gradient in _gradients(loss, second))
 
     def test_its_loss_and_answer_from_the_modules_one_by_one(self):
-        learner, batch = DSam(width=5).learner(_net(), TASK), _batch()
-        maps = stage_maps(learner.net, batch.images)
+        learner, batch = DSam(width=1.25, dropout=0.0).learner(_net(), TASK), _batch()
+        maps = block_maps(learner.net, batch.images)
         assert maps[-1].shape[-2:] == (1, 1)
         outputs = [layer(module(maps)) for layer, module in zip(learner.layers, learner.aggregation, strict=True)]
         own = torch.stack([outputs[domain][row] for row, domain in enumerate(batch.domains.tolist())])
@@ -256,13 +270,29 @@ class TestDSam:
     )
     def test_it_keeps_places_where_the_backbone_does(self, backbone, size, places):
         net = FeatureNet(build_backbone(backbone), (size, size), head="linear", feature_dim=6)
-        learner = DSam(width=5).learner(net, replace(TASK, image_size=(size, size)))
-        assert learner.features(torch.rand(2, 3, size, size)).shape == (2, 2 * 5 * places)
+        learner = DSam(width=1.25, dropout=0.0).learner(net, replace(TASK, image_size=(size, size)))
+        last = block_maps(net, torch.rand(1, 3, size, size))[-1].shape[1]
+        assert learner.features(torch.rand(2, 3, size, size)).shape == (2, 2 * round(1.25 * last) * places)
+
+    def test_on_resnet18_a_module_and_its_layer_are_as_large_as_the_authors(self):
+        net = FeatureNet(build_backbone("resnet18"), (224, 224), head="none", feature_dim=0)
+        learner = DSam().learner(net, replace(TASK, num_classes=7, num_domains=1, image_size=(224, 224)))
+        assert len(learner.aggregation[0].nodes) == 7
+        parts = [*learner.aggregation[0].parameters(), *learner.layers[0].parameters()]
+        assert sum(part.numel() for part in parts) == 3_812_871
+
+    def test_the_maps_of_a_resnet_are_those_after_its_eight_blocks(self):
+        net = FeatureNet(build_backbone("resnet18"), (64, 64)).eval()
+        images = torch.rand(2, 3, 64, 64)
+        maps = block_maps(net, images)
+        assert [tuple(made.shape[1:]) for made in maps[::2]] == [(64, 16, 16), (128, 8, 8), (256, 4, 4), (512, 2, 2)]
+        assert all(torch.equal(*pair) for pair in zip(maps[1::2], stage_maps(net, images), strict=True))
+        assert not any(module._forward_hooks for module in net.modules())
 
     def test_asking_for_the_shapes_leaves_the_network_as_it_was(self):
         net = _net(batch_norm=True)
         before = copy.deepcopy(net.state_dict())
-        DSam(width=5).learner(net, TASK)
+        DSam(width=1.25, dropout=0.0).learner(net, TASK)
         assert net.training
         assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
 
@@ -300,15 +330,16 @@ class TestMmld:
 
     def test_its_loss_and_its_gradients(self):
         method, batch = Mmld(adversary=0.6, entropy=0.4, hidden=7), _batch(step=2)
-        learner = method.learner(_net(), TASK)
+        learner = method.learner(_net(), TASK).eval()  # without dropout
         learner.pseudo_domains.copy_(torch.arange(12) % 2)
+        learner.cluster_weights.copy_(torch.tensor([0.5, 1.5]))
         rise = ramp(0.2)
         z = learner.net(batch.images)
         logits = learner.classifier(z)
         probabilities = torch.softmax(logits, dim=1)
         entropy = -(probabilities * probabilities.log()).sum(dim=1).mean()
         plain = F.cross_entropy(logits, batch.labels) + 0.4 * rise * entropy
-        told = F.cross_entropy(learner.discriminator(F.layer_norm(z, z.shape[1:])), torch.tensor([1, 0, 1, 1, 1, 0]))
+        told = F.cross_entropy(learner.discriminator(z), torch.tensor([1, 0, 1, 1, 1, 0]), torch.tensor([0.5, 1.5]))
         found = learner.loss(batch)
         assert found.item() == pytest.approx((plain + told).item(), abs=1e-6)
         for got, expected in zip(
@@ -319,6 +350,27 @@ class TestMmld:
             _gradients(found, learner.discriminator), _gradients(told, learner.discriminator), strict=True
         ):
             assert torch.allclose(got, expected, atol=1e-6)
+
+    def test_the_discriminator_has_two_layers_of_1024_with_dropout(self):
+        layers = list(Mmld().learner(_net(), TASK).discriminator)
+        assert [layer.out_features for layer in layers if isinstance(layer, torch.nn.Linear)] == [1024, 1024, 2]
+        assert [layer.p for layer in layers if isinstance(layer, torch.nn.Dropout)] == [0.5, 0.5]
+
+    def test_clusters_weigh_the_same_whatever_their_size(self):
+        learner = Mmld().learner(_net(batch_norm=True), TASK)
+        images, _ = self._images()
+        learner.epoch_start(0, images)
+        assert learner.cluster_weights.tolist() == [1.0, 1.0]
+        sizes = torch.tensor([0] * 9 + [1] * 3)
+        assert [float((even_weights(sizes, 2)[sizes] * (sizes == k)).sum()) for k in (0, 1)] == pytest.approx(
+            [4.5, 4.5]
+        )
+
+    def test_its_authors_let_the_classifier_and_the_discriminator_learn_ten_times_as_fast(self):
+        method = find_method("mmld", "resnet18").method
+        net, heads = method.learner(_net(), TASK).parameter_groups()
+        assert (net.rate, heads.rate) == (1.0, 10.0)
+        assert len(net.parameters) + len(heads.parameters) == len(list(method.learner(_net(), TASK).parameters()))
 
     def test_certain_answers_have_no_entropy(self):
         assert prediction_entropy(torch.tensor([[0.0, 200.0]])).item() == 0

@@ -15,6 +15,8 @@ from homefold.runtime.device import autocast
 pytestmark = pytest.mark.slow
 
 LEARNERS = [method for method in map(find_method, METHODS) if isinstance(method, LearnerMethod)]
+# Where one step of the default changes less than can be told.
+STRONG = {"groupdro": {"step": 50.0}, "vrex": {"weight": 1e4}, "irm": {"weight": 1e4}}
 every_method = pytest.mark.parametrize("method", LEARNERS, ids=lambda method: method.info.name)
 
 
@@ -28,10 +30,10 @@ def own_loss(learner, batch):
     return learner.loss(batch)
 
 
-@pytest.mark.parametrize("name", ["ccsa", "crossgrad", "jigen", "rsc"])
-def test_it_learns_what_holds_on_an_unseen_domain(name, task_for, unseen):
+@pytest.mark.parametrize(("name", "epochs"), [("ccsa", 6), ("crossgrad", 6), ("jigen", 14), ("rsc", 6)])
+def test_it_learns_what_holds_on_an_unseen_domain(name, epochs, task_for, unseen):
     method = find_method(name)
-    trained = method.train(task_for(method, features__epochs=6))
+    trained = method.train(task_for(method, features__epochs=epochs))
     answers = trained.answer(ImageSet(unseen.images, "unseen")).predictions
     assert float((answers.indices == unseen.labels).mean()) > 0.7, "a third would be chance"
 
@@ -43,7 +45,7 @@ def test_at_its_null_setting_its_loss_is_that_of_deep_all(method, build, batch):
     batch = replace(batch, images=F.interpolate(batch.images, size=32))
     null = build(replace(method, **method.null), side=32)
     assert own_loss(null, batch).item() == pytest.approx(plain_loss(null, batch).item(), rel=1e-6)
-    usual = build(method, side=32)
+    usual = build(replace(method, **STRONG.get(method.info.name, {})), side=32)
     assert abs(own_loss(usual, batch).item() - plain_loss(usual, batch).item()) > 1e-3, "its own part matters"
 
 

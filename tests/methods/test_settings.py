@@ -15,7 +15,7 @@ from homefold.methods.settings import method_settings
 
 def test_they_follow_the_name():
     method = find_method("jigen:weight=0.3,permutations=10")
-    assert method.settings() == {"weight": 0.3, "ordered": 0.6, "permutations": 10}
+    assert method.settings() == {"weight": 0.3, "ordered": 0.9, "permutations": 10, "grey_tiles": 0.1}
     assert find_method("jigen").settings()["weight"] == 0.7, "the registered one stays as it is"
 
 
@@ -98,8 +98,9 @@ def test_dotted_names_change_the_common_settings_for_one_method():
 
 
 def test_dotted_names_and_a_methods_own_stand_together():
-    changed = find_method("jigen:weight=0.3,features.epochs=3,ordered=0.9")
-    assert changed.settings() == {"weight": 0.3, "ordered": 0.9, "permutations": 30, "changes": ["features.epochs=3"]}
+    changed = find_method("jigen:weight=0.3,features.epochs=3,ordered=0.8")
+    own = {"weight": 0.3, "ordered": 0.8, "permutations": 30, "grey_tiles": 0.1}
+    assert changed.settings() == {**own, "changes": ["features.epochs=3"]}
     assert changed.configure(changed.starting(preset_config("small")), "default").features.epochs == 3
 
 

@@ -25,7 +25,7 @@ __all__ = ["Compile", "CudaGraph", "FeatureConfig", "Head", "Precision", "Sampli
 
 Head = Literal["none", "linear", "mlp", "office-home"]
 Schedule = Literal["one-cycle", "step", "constant"]
-Sampling = Literal["shuffled", "balanced"]
+Sampling = Literal["shuffled", "balanced", "domains"]
 Compile = Literal["auto", "on", "off"]
 CudaGraph = Literal["auto", "off"]
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
@@ -73,7 +73,7 @@ class FeatureConfig:
     precision: Precision = "auto"
     """auto (bfloat16 on a GPU that has it, float32 elsewhere), float32, bfloat16 or float16."""
     sampling: Sampling = "shuffled"
-    """shuffled (every image once an epoch) or balanced (batches even over domain × class)."""
+    """shuffled (every image once an epoch), balanced (batches even over domain × class) or domains (over domains)."""
     average_from: Share = 1.0
     """Fraction of the training from which the weights are averaged at every epoch; 1 means no averaging."""
     average_every: CountFromZero = 0

@@ -54,7 +54,7 @@ _PRETRAINED = (
 )
 _SCRATCH_STEPS, _SCRATCH_EPOCHS, _MOST_EPOCHS = 1000, 30, 300
 _BATCH = 128
-_FROZEN_HEAD, _FROZEN_RATE, _FROZEN_EPOCHS = "linear", 0.03, 100
+_FROZEN_RATE, _FROZEN_EPOCHS = 0.03, 100
 _MANY_IMAGES, _SMALLER_PX = 5000, 128
 
 
@@ -74,7 +74,6 @@ def recipe(facts: DataFacts) -> tuple[str, dict[str, Any]]:
         size = {"preprocessing.image_size": _SMALLER_PX} if facts.images > _MANY_IMAGES else {}
         return "default", {
             "features.freeze": "backbone",
-            "features.head": _FROZEN_HEAD,
             "features.epochs": _FROZEN_EPOCHS,
             "features.learning_rate": _FROZEN_RATE,
             "look.leave_familiar": True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from homefold.errors import ConfigError
+from homefold.errors import ConfigError, shown
 
 __all__ = ["BenchOptions"]
 
@@ -28,6 +28,8 @@ class BenchOptions:
         seeds: how many independent runs: seeds 0, 1, … or from `first_seed` on.
         first_seed: the seed of the first run; to share a study among machines, or to judge again with new seeds.
         preset: `paper`, `default`, `thorough` or `quick`.
+        recipe: by whose recipe methods of other papers run where their names do not say: `authors` or `ours`; empty for
+            the authors', or with `quick`, whose point is to take minutes, for ours.
         backbones: empty for the suite's.
         weights: where a pretrained backbone starts; empty for the preset's.
         device: where to compute.
@@ -51,6 +53,7 @@ class BenchOptions:
     seeds: int = 5
     first_seed: int = 0
     preset: str = "default"
+    recipe: str = ""
     backbones: tuple[str, ...] = ()
     weights: str = ""
     device: str = "auto"
@@ -67,6 +70,8 @@ class BenchOptions:
     def __post_init__(self) -> None:
         if isinstance(self.plugins, str | Path):
             raise ConfigError(f"plugins takes several files, ({str(self.plugins)!r},) for one.")
+        if self.recipe not in ("", "authors", "ours"):
+            raise ConfigError(f"recipe is authors or ours; got {shown(self.recipe)}.")
         for name in ("seeds", "jobs"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
@@ -76,6 +81,11 @@ class BenchOptions:
         for name, most in (("seeds", _MOST_SEEDS), ("first_seed", _LAST_SEED)):
             if getattr(self, name) > most:
                 raise ConfigError(f"{name} must be at most {most}; got {getattr(self, name)}.")
+
+    @property
+    def recipe_followed(self) -> str:
+        """`authors` or `ours`, for methods whose names do not say."""
+        return self.recipe or ("ours" if self.preset == "quick" else "authors")
 
     @property
     def changes(self) -> str:

@@ -23,7 +23,7 @@ from homefold.evaluation.selection import Candidate, candidates_for, select_epoc
 from homefold.evaluation.suites import SUITES, Suite, Variation
 from homefold.features import build_backbone
 from homefold.methods import Method, TaskKey, code_key, find_method
-from homefold.methods.registry import METHODS, own_titles
+from homefold.methods.registry import METHODS, OURS, own_titles, recipe_followed, under_our_recipe
 from homefold.runtime.code import joined_keys
 from homefold.runtime.plugins import load_plugin
 from homefold.runtime.progress import ProgressReporter
@@ -199,13 +199,18 @@ class Planner:
         self._data: dict[int, BenchData] = {}
         for plugin in options.plugins:
             load_plugin(plugin)
-        self.methods = {name: find_method(name) for name in options.methods or self.suite.methods}
+        # Asked for, and not as with quick: the names then say so, as tables show names.
+        named = under_our_recipe if options.recipe == OURS else str
+        self.method_names = tuple(dict.fromkeys(map(named, options.methods or self.suite.methods)))
         self.backbones = options.backbones or self.suite.backbones_for(options.preset)
+        self._methods = {
+            (backbone, name): find_method(name, backbone, options.recipe_followed)
+            for backbone in self.backbones
+            for name in self.method_names
+        }
         self._configs = {name: self._config(name) for name in self.backbones}
         self._own_configs = {
-            (backbone, name): self._config(backbone, method)
-            for backbone in self.backbones
-            for name, method in self.methods.items()
+            (backbone, name): self._config(backbone, method) for (backbone, name), method in self._methods.items()
         }
         for backbone, config in self._configs.items():
             build_backbone(backbone, config.features.weights)  # complains before images are decoded
@@ -225,7 +230,8 @@ class Planner:
     def _check_methods(self, backbone: str, weights: str) -> None:
         """Complain of settings of one method, and of weights that it does not find, before images are decoded."""
         checked = {weights}
-        for name, method in self.methods.items():
+        for name in self.method_names:
+            method = self._methods[backbone, name]
             features = method.configure(self._own_configs[backbone, name], self.options.preset).features
             if features.weights not in checked:
                 build_backbone(features.backbone, features.weights)
@@ -244,7 +250,7 @@ class Planner:
         return self._data[side]
 
     def units(self) -> tuple[Unit, ...]:
-        """All runs, grouped by what they share."""
+        """All runs, grouped by what they share; a method that has no signal in any of them is refused."""
         units = [
             runs
             for seed in range(self.options.first_seed, self.options.first_seed + self.options.seeds)
@@ -252,6 +258,7 @@ class Planner:
             for split in self._splits(self.data(config).dataset, seed)
             if (runs := self._runs(backbone, replace(config, seed=seed), split))
         ]
+        self._require_signal(units)
         if not units:
             raise ConfigError(
                 f"nothing is left to run: no split of {self.suite.protocol.name} trains on "
@@ -259,6 +266,15 @@ class Planner:
                 f"{', '.join(self.options.targets) or 'any domain'}."
             )
         return tuple(units)
+
+    def _require_signal(self, units: Sequence[Unit]) -> None:
+        """Refuse a method that none of the trainings would give anything but Deep All's loss to learn from."""
+        planned = {run.method_name for unit in units for run in unit}
+        for (backbone, name), method in self._methods.items():
+            splits = self._splits(self.data(self._configs[backbone]).dataset, self.options.first_seed)
+            reasons = list(filter(None, (method.without_signal(*_seen_in(split)) for split in splits)))
+            if name not in planned and reasons:
+                raise ConfigError(reasons[0])
 
     def _splits(self, dataset: DomainDataset, seed: int) -> list[Split]:
         for what, wanted in (("target", self.options.targets), ("source", self.options.sources)):
@@ -286,7 +302,8 @@ class Planner:
         targets = [target for target in split.targets if not wanted or target.name in wanted]
         return tuple(
             self._run(backbone, config, split, target, name, variation)
-            for name in self.methods
+            for name in self.method_names
+            if not self._methods[backbone, name].without_signal(*_seen_in(split))
             for variation in self.suite.variations
             for target in targets
         )
@@ -294,7 +311,7 @@ class Planner:
     def _run(
         self, backbone: str, config: HomefoldConfig, split: Split, target: Target, name: str, variation: Variation
     ) -> Run:
-        method = _varied(self.methods[name], variation)
+        method = _varied(self._methods[backbone, name], variation)
         own = replace(self._own_configs[backbone, name], seed=config.seed)
         configured = replace_settings(method.configure(own, self.options.preset), dict(variation.settings))
         candidates = candidates_for(configured, self.options.selection, self.options.candidates)
@@ -334,6 +351,7 @@ class Planner:
             "protocol": self.suite.protocol.name,
             "selection": self.options.selection,
             "preset": self.options.preset,
+            "recipe": recipe_followed(run.method_name, run.backbone, self.options.recipe_followed),
             "changes": self.options.changes,
             "command": self.options.command,
             "facts": {
@@ -373,6 +391,11 @@ class Planner:
             own = domains == dataset.domain_index(name)
             parts[name] = (run.split.source[~own], run.split.source[own])
         return parts
+
+
+def _seen_in(split: Split) -> tuple[int, int]:
+    """How many source domains and how many labelled target images training is given."""
+    return len(split.facts["sources"]), len(split.adapt)
 
 
 def _varied(method: Method, variation: Variation) -> Method:

@@ -50,7 +50,7 @@ _FACTS: dict[str, Any] = {
 }
 _NAMES = ("dataset", "target", "method", "protocol", "selection", "suite", "preset", "backbone", "changes", "run")
 _FIELDS: dict[str, Any] = {
-    **dict.fromkeys((*_NAMES, "hardware", "status", "error", "commit", "command"), _TEXT),
+    **dict.fromkeys((*_NAMES, "recipe", "hardware", "status", "error", "commit", "command"), _TEXT),
     **dict.fromkeys(("seed", "images"), _WHOLE),
     "config": {"look": _LOOK, "projection": _LOOK},  # of earlier versions
     "facts": _FACTS,

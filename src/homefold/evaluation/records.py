@@ -42,6 +42,7 @@ class RunRecord:
         commit: of the code, where it ran in a git checkout.
         command: the command line that asked for it, as it was typed; empty when it came from Python.
         changes: settings that were changed from the preset, as they were typed.
+        recipe: `authors` for a method that ran as its own authors run it, or `ours`; empty in older records.
     """
 
     dataset: str
@@ -66,6 +67,7 @@ class RunRecord:
     commit: str = ""
     command: str = ""
     changes: str = ""
+    recipe: str = ""
 
 
 def require_recordable(record: RunRecord) -> None:

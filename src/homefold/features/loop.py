@@ -147,15 +147,7 @@ class TrainingRun(ABC):
         self.dtype = resolve_precision(config.precision, device)
         groups = self.parameter_groups()
         self.rates = [group.rate for group in groups]
-        self.optimizer = torch.optim.SGD(
-            [{"params": group.parameters} for group in groups],
-            lr=config.learning_rate,
-            momentum=config.momentum,
-            nesterov=config.momentum > 0,
-            weight_decay=config.weight_decay,
-            # A fused first step that float16's scaler skips would leave its momentum unset.
-            fused=True if device.type == "cuda" and self.dtype != torch.float16 else None,
-        )
+        self.optimizer = self.make_optimizer([{"params": group.parameters} for group in groups])
         self.scaler = torch.amp.GradScaler(device.type, enabled=self.dtype == torch.float16)
         self.processes = current_processes()
         if self.processes.count > 1 and not self.shares_batches:
@@ -184,8 +176,21 @@ class TrainingRun(ABC):
         """Whether `batch_loss` does the same at every step, looking at no `step`, so that one recording serves all."""
         return False
 
+    def make_optimizer(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+        """What steps: SGD, as the settings say."""
+        config = self.config
+        return torch.optim.SGD(
+            groups,
+            lr=config.learning_rate,
+            momentum=config.momentum,
+            nesterov=config.momentum > 0,
+            weight_decay=config.weight_decay,
+            # A fused first step that float16's scaler skips would leave its momentum unset.
+            fused=True if self.device.type == "cuda" and self.dtype != torch.float16 else None,
+        )
+
     def parameter_groups(self) -> list[ParameterGroup]:
-        """What SGD changes."""
+        """What is trained."""
         return [ParameterGroup([*self.net.parameters(), *self.objective.parameters()])]
 
     def epoch_start(self) -> None:  # noqa: B027 - most trainings have nothing to do there

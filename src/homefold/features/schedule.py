@@ -52,7 +52,8 @@ def epoch_batches(
         labels, domains: `(n,)` class and domain of each image, on the CPU.
         batch_size: images a batch; at most n.
         sampling: `shuffled` visits every image once; `balanced` fills every batch as evenly as it can with all
-            domain × class cells, visiting each cell in shuffled rounds, so small cells come more often.
+            domain × class cells, visiting each cell in shuffled rounds, so small cells come more often; `domains` does
+            so with the domains.
         generator: on the CPU.
     """
     n = len(labels)
@@ -60,7 +61,8 @@ def epoch_batches(
     batches = n // batch_size
     if sampling == "shuffled":
         return torch.randperm(n, generator=generator)[: batches * batch_size].view(batches, batch_size)
-    cells = torch.unique(domains * (int(labels.max()) + 1) + labels, return_inverse=True)[1]
+    cells = domains if sampling == "domains" else domains * (int(labels.max()) + 1) + labels
+    cells = torch.unique(cells, return_inverse=True)[1]
     members = [torch.nonzero(cells == cell).flatten() for cell in range(int(cells.max()) + 1)]
     count = batches * batch_size
     # Rounds over the cells, each in a new order: any batch_size consecutive entries hold the cells almost evenly.

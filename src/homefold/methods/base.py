@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from inspect import formatannotation
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +17,7 @@ from torch import nn
 from homefold.config import HomefoldConfig
 from homefold.config.values import Finite, Integer, checked_value
 from homefold.errors import ConfigError
+from homefold.methods.recipe import Recipe
 from homefold.methods.registry import MethodInfo
 from homefold.runtime.code import joined_keys, key_of_thing
 from homefold.stages.predictions import NOT_SEARCHED, Predictions
@@ -115,6 +118,10 @@ class Method(ABC):
 
     about: ClassVar[MethodInfo]
     """What it is, by itself."""
+    recipes: ClassVar[Mapping[str, Recipe]] = MappingProxyType({})
+    """How its authors run it, by kind of network; none for what has no other recipe than the benchmark's."""
+    least_domains: ClassVar[int] = 1
+    """How many domains its training must see to have any signal of its own."""
 
     @property
     def info(self) -> MethodInfo:
@@ -142,6 +149,20 @@ class Method(ABC):
             preset: the name they came from.
         """
         return config
+
+    def without_signal(self, sources: int, shots: int) -> str:
+        """Why it would train as Deep All under another name; empty where it would not.
+
+        Args:
+            sources: how many source domains it is trained on.
+            shots: how many labelled target images it is given.
+        """
+        if sources >= self.least_domains:
+            return ""
+        return (
+            f"{self.own_name} compares source domains, and there is {sources} here: nothing would be left of it but "
+            f"Deep All. Leave it out, or run it on {self.least_domains} source domains or more."
+        )
 
     @abstractmethod
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
@@ -191,6 +212,9 @@ class TestTimeMethod(Method):
     @property
     def info(self) -> MethodInfo:
         return self.about.wrapping(self.base.info)
+
+    def without_signal(self, sources: int, shots: int) -> str:
+        return self.base.without_signal(sources, shots)
 
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
         return self.base.planned_stages(key)

@@ -19,17 +19,23 @@ from homefold.runtime.registry import Registry
 
 if TYPE_CHECKING:
     from homefold.methods.base import Method, TestTimeMethod
+    from homefold.methods.recipe import Recipe
 
 __all__ = [
+    "AUTHORS",
     "METHODS",
+    "OURS",
+    "RECIPES",
     "MethodInfo",
     "MethodRecord",
     "find_method",
     "list_methods",
     "method_named",
     "own_titles",
+    "recipe_followed",
     "register_method",
     "register_test_time_method",
+    "under_our_recipe",
     "wrapped_by_default",
 ]
 
@@ -85,6 +91,10 @@ class MethodRecord:
     make: Method | Callable[[Method], TestTimeMethod] | None = None
     """The method itself, or what puts a test-time method on top of another; None where `place` is to be asked."""
 
+
+AUTHORS, OURS = "authors", "ours"
+RECIPES = (AUTHORS, OURS)
+"""By whose recipe a method runs: that of its own authors, or the one that this package's method has."""
 
 _FIRST = (f"{__package__}.training.deep_all", f"{__package__}.training.home")
 
@@ -158,12 +168,18 @@ def _register(record: MethodRecord, by: Any) -> None:
         METHODS.add(name, record, by)
 
 
-def find_method(name: str) -> Method:
+def find_method(name: str, backbone: str = "", recipe: str = AUTHORS) -> Method:
     """The method called `name`, or a test-time method on top of another as `wrapper+method`.
 
     Hyper-parameters of a method's own follow its name: `jigen:weight=0.3,ordered=0.9` or `tent:batch_size=32+vae`.
     Dotted names among them are settings of the configuration that is common to all methods of a benchmark, changed for
-    this one: `vae:search.steps=100,manifold.kl_weight=0.01`.
+    this one: `vae:search.steps=100,manifold.kl_weight=0.01`. `recipe=ours` or `recipe=authors` says by whose recipe it
+    runs.
+
+    Args:
+        name: as people type it.
+        backbone: the network to run it on as its authors would; without one it has the defaults of its settings.
+        recipe: whose recipe it follows where its name does not say, `authors` or `ours`.
 
     >>> find_method("vae").info.title
     'Full method (VAE)'
@@ -178,7 +194,7 @@ def find_method(name: str) -> Method:
     plain, colon, settings = first.partition(":")
     record = METHODS[plain]
     if record.wraps:
-        base = find_method(rest or record.wraps)
+        base = find_method(rest or record.wraps, backbone, recipe)
         if rest and METHODS[_plain_name(rest)].wraps:
             raise ConfigError(f"{plain} wraps a training-time method, and {rest} is a test-time method itself.")
         method = cast(Callable[["Method"], "Method"], _made(record))(base)
@@ -186,10 +202,60 @@ def find_method(name: str) -> Method:
         method = cast("Method", _made(record))
     else:
         method = cast("Method", METHODS[name])  # which there is not
-    if not colon:
-        return method
-    common, own = split_settings(settings)
-    return configured(with_settings(method, ",".join(own)) if own else method, common)
+    common, own = split_settings(settings) if colon else ((), ())
+    own, followed = _recipe_for(method, own, backbone, recipe)
+    if followed is not None:
+        method = method.varied(**followed.own)
+    method = with_settings(method, ",".join(own)) if own or (colon and not settings) else method
+    return configured(method, common, None if followed is None else followed.training)
+
+
+def _recipe_for(
+    method: Method, own: tuple[str, ...], backbone: str, recipe: str
+) -> tuple[tuple[str, ...], Recipe | None]:
+    """The settings that are no recipe, and the authors' recipe if the method follows it on this network."""
+    from homefold.methods.recipe import kind_of_network
+
+    asked = [part.partition("=")[2] for part in own if part.partition("=")[0] == "recipe"]
+    if asked and not method.recipes:
+        raise ConfigError(f"{method.own_name} has no recipe of other authors to choose; leave out recipe={asked[0]}.")
+    if len(asked) > 1 or not {*asked, recipe} <= set(RECIPES):
+        wrong = ", ".join(f"recipe={value}" for value in asked or [recipe])
+        raise ConfigError(f"recipe of {method.own_name} is {' or '.join(RECIPES)}; got {wrong}.")
+    followed = backbone and (asked or [recipe])[0] == AUTHORS
+    left = tuple(part for part in own if part.partition("=")[0] != "recipe")
+    return left, method.recipes.get(kind_of_network(backbone)) if followed else None
+
+
+def recipe_followed(name: str, backbone: str, recipe: str = AUTHORS) -> str:
+    """By whose recipe the method called `name` runs on a network: `authors`, if any part of it does, or `ours`."""
+    for part in _parts(name):
+        own = split_settings(part.partition(":")[2])[1]
+        if _recipe_for(find_method(_plain_name(part)), own, backbone, recipe)[1] is not None:
+            return AUTHORS
+    return OURS
+
+
+def under_our_recipe(name: str) -> str:
+    """The name of the same method under this package's recipe, where it does not say otherwise.
+
+    >>> under_our_recipe("jigen:weight=0.3"), under_our_recipe("vae"), under_our_recipe("tent+jigen")
+    ('jigen:weight=0.3,recipe=ours', 'vae', 'tent:recipe=ours+jigen:recipe=ours')
+    """
+    found = []
+    for part in name.split("+"):
+        says = any(item.startswith("recipe=") for item in split_settings(part.partition(":")[2])[1])
+        if find_method(_plain_name(part)).recipes and not says:
+            part += f"{',' if ':' in part else ':'}recipe={OURS}"
+        found.append(part)
+    return "+".join(found)
+
+
+def _parts(name: str) -> list[str]:
+    """A test-time method and what it wraps, named or not; a training-time method alone."""
+    parts = name.split("+")
+    wrapped = METHODS[_plain_name(name)].wraps
+    return [*parts, wrapped] if len(parts) == 1 and wrapped else parts
 
 
 def _made(record: MethodRecord) -> object:

@@ -11,6 +11,7 @@ from homefold.config.grammar import change_settings, parse_setting
 from homefold.config.migration import current_names
 from homefold.errors import ConfigError, shown
 from homefold.methods.base import Method, MethodInfo, TrainedMethod
+from homefold.methods.recipe import Training
 from homefold.stages.task import TaskKey, TrainingTask
 from homefold.store.stage_store import StageId
 
@@ -96,11 +97,12 @@ class ConfiguredMethod(Method):
     """`method`, with some of the settings that are common to all methods changed for it alone, as `name=value`.
 
     It runs as `method` would in a benchmark whose settings say the same, and so shares every stage that does not depend
-    on what is changed.
+    on what is changed. It may begin with the training of its authors, which all that is asked for changes.
     """
 
     method: Method
     changes: tuple[str, ...]
+    training: Training | None = None
 
     def __post_init__(self) -> None:
         names = [_change(change)[0] for change in self.changes]
@@ -117,10 +119,11 @@ class ConfiguredMethod(Method):
     @property
     def info(self) -> MethodInfo:
         info = self.method.info
-        return replace(info, title=f"{info.title} ({', '.join(self.changes)})")
+        return replace(info, title=f"{info.title} ({', '.join(self.changes)})") if self.changes else info
 
     def starting(self, config: HomefoldConfig) -> HomefoldConfig:
-        return self.method.starting(config)
+        config = self.method.starting(config)
+        return self.training.applied(config) if self.training else config
 
     def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
         values = self._values()
@@ -132,6 +135,9 @@ class ConfiguredMethod(Method):
             )
         return config
 
+    def without_signal(self, sources: int, shots: int) -> str:
+        return self.method.without_signal(sources, shots)
+
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
         return self.method.planned_stages(key)
 
@@ -139,15 +145,17 @@ class ConfiguredMethod(Method):
         return self.method.train(task)
 
     def settings(self) -> dict[str, Any]:
-        return {**self.method.settings(), "changes": list(self.changes)}
+        return {**self.method.settings(), **({"changes": list(self.changes)} if self.changes else {})}
 
     def varied(self, **settings: Any) -> Method:
         return replace(self, method=self.method.varied(**settings))
 
 
-def configured(method: Method, changes: tuple[str, ...]) -> Method:
-    """`method` under these changes to the common settings; itself where there are none."""
-    return ConfiguredMethod(method, tuple(map(_with_current_name, changes))) if changes else method
+def configured(method: Method, changes: tuple[str, ...], training: Training | None = None) -> Method:
+    """`method` under its authors' training and these changes to the common settings; itself where there are none."""
+    if not changes and training is None:
+        return method
+    return ConfiguredMethod(method, tuple(map(_with_current_name, changes)), training)
 
 
 def without_changes(method: Method) -> Method:

@@ -88,7 +88,7 @@ class Run(RunRecord):
         """What tells it from every other run; a repetition has the same."""
         settings = tuple(str(self.facts.get(name)) for name in SETTINGS)
         names = (self.suite, self.dataset, self.backbone, self.preset, self.changes, self.protocol, self.selection)
-        return (*names, self.target, self.method, self.seed, settings)
+        return (*names, self.target, self.method, self.recipe == "authors", self.seed, settings)
 
 
 @dataclass(frozen=True)

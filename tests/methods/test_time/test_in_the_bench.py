@@ -40,7 +40,8 @@ def test_all_of_them_have_a_record(few_digits, tmp_path):
     by_name = {record.method: record for record in records}
     assert all(record.images == 9 and 0 <= record.accuracy <= 1 for record in records)
     assert by_name["tent"].facts["method"] == {
-        "learning_rate": 1e-3, "batch_size": 64, "statistics": "batch", "base": "deep-all", "base_settings": {},
+        "learning_rate": 1e-3, "optimiser": "adam", "batch_size": 64, "statistics": "batch",
+        "base": "deep-all", "base_settings": {},
     }  # fmt: skip
     assert by_name["ttt"].facts["method"]["base"] == "rotation"
     assert by_name["tent"].facts["stages"].keys() == by_name["deep-all"].facts["stages"].keys()

@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 from homefold.methods import ImageSet, find_method
+from homefold.methods.test_time.memo import with_mixed_statistics
 from homefold.methods.test_time.wrapping import reached_parameters
-from homefold.methods.training.rotation import RotationLearner, rotation_loss, turned
+from homefold.methods.training.rotation import RotationBranch, RotationLearner, rotation_loss, shared_map, turned
 
 RATE = 0.3
 
@@ -33,6 +34,25 @@ def test_memo_steps_down_the_entropy_of_the_mean_answer(toy):
     slope = -p * (np.log(p) - (p * np.log(p)).sum())
     assert found == pytest.approx(softmax((weight - RATE * np.outer(slope, x)) @ x), abs=1e-6)
     assert found.max() > p.max() + 0.01
+
+
+def test_memo_counts_what_passes_once_against_the_training_n_times():
+    norm = nn.BatchNorm2d(2)
+    norm.running_mean.copy_(torch.tensor([1.0, -1.0]))
+    norm.running_var.copy_(torch.tensor([4.0, 9.0]))
+    x = torch.tensor([[[[0.0, 2.0]], [[5.0, 5.0]]]], dtype=torch.float32)
+    mixed = with_mixed_statistics(nn.Sequential(norm), 3.0).eval()
+    # Means 1 and 5, unbiased variances 2 and 0: (3 · 1 + 1) / 4, (3 · −1 + 5) / 4; (3 · 4 + 2) / 4, (3 · 9 + 0) / 4.
+    expected = (x - torch.tensor([1.0, 0.5]).view(1, 2, 1, 1)) / torch.tensor([3.5, 6.75]).view(1, 2, 1, 1).sqrt()
+    assert torch.allclose(mixed(x), expected, atol=1e-4)
+    assert torch.isfinite(mixed(x[..., :1])).all(), "a single value has no spread"
+    assert norm.running_mean.tolist() == [1.0, -1.0]
+
+
+def test_memo_on_a_pretrained_network_is_its_authors():
+    memo = find_method("memo", "resnet18")
+    assert (memo.learning_rate, memo.copies, memo.prior) == (2.5e-4, 64, 16.0)
+    assert find_method("memo", "digits-bn") == find_method("memo")
 
 
 def test_ttt_steps_down_the_loss_of_telling_four_turns(toy):
@@ -61,7 +81,10 @@ def test_ttt_takes_the_head_that_was_trained_along(finished, scan):
     base = finished("rotation")
     assert isinstance(base.trained.learner, RotationLearner)
     ttt = base.wrapped_by("ttt")
-    assert ttt._head is base.trained.learner.rotation_head
+    own = base.trained.learner.rotation_head
+    assert isinstance(ttt._head, RotationBranch)
+    assert ttt._head is not own, "it changes for an image"
+    assert all(torch.equal(*pair) for pair in zip(ttt._head.parameters(), own.parameters(), strict=True))
     assert ttt.stages == base.trained.stages
     for method in ("ttt", "ttt+rotation:features.epochs=5"):
         assert find_method(method).planned_stages(base.task.key) == base.method.planned_stages(base.task.key)
@@ -77,13 +100,31 @@ def test_for_any_other_method_a_head_is_trained_as_a_stage(finished):
     assert not method.wrap(base.trained, base.task).stages[1].made_now
 
 
-def test_only_parameters_that_the_feature_depends_on_are_changed(finished, scan):
-    ttt, memo = finished("rotation").wrapped_by("ttt"), finished("rotation").wrapped_by("memo")
+def test_only_what_both_branches_share_and_the_branch_of_the_turns_are_changed(finished, scan):
+    base = finished("rotation")
+    ttt, memo = base.wrapped_by("ttt"), base.wrapped_by("memo")
     image = torch.rand(1, 3, 16, 16)
     changed = {id(parameter) for parameter in ttt.adapted(image)}
-    assert changed == {id(parameter) for parameter in ttt.network.features.parameters()}
-    assert len(memo.adapted(image)) == len(changed) + 2
+    net, branch = ttt.network.features, ttt._head
+    # The fourth of the digits net's blocks and the head are each branch's own.
+    shared = {id(item) for layer in list(net.backbone)[:12] for item in layer.parameters()}
+    own = nn.ModuleList(list(branch.net.backbone)[12:])
+    last = [*own.parameters(), *branch.net.head.parameters(), *branch.layer.parameters()]
+    assert changed == shared | {id(item) for item in last}
+    assert len(memo.adapted(image)) == len(list(memo.network.features.parameters())) + 2
     assert not any(parameter.requires_grad for parameter in ttt.network.layer.parameters())
+
+
+def test_online_what_an_image_taught_stays_until_it_is_reset(finished, scan):
+    some = scan.subset(np.arange(0, len(scan), 6))
+    online = finished("rotation").wrapped_by("ttt", steps=1, copies=2, online=1, learning_rate=0.01)
+    assert not online.method.info.stateless
+    assert finished("rotation").wrapped_by("ttt").method.info.stateless
+    online.reset()
+    first, second = (online.answer(ImageSet(some.images, "some")).predictions.probabilities for _ in range(2))
+    assert not np.array_equal(first, second)
+    online.reset()
+    assert np.array_equal(online.answer(ImageSet(some.images, "some")).predictions.probabilities, first)
 
 
 def test_parameters_that_nothing_reaches_are_left_out():
@@ -106,8 +147,29 @@ class TestRotation:
             torch.manual_seed(3)
             turns = torch.randint(4, (len(batch),))
             expected = nn.functional.cross_entropy(joint.classifier(joint.net(batch.images)), batch.labels)
-            expected += rotation_loss(joint.net(turned(batch.images, turns)), joint.rotation_head, turns)
+            before = shared_map(joint.net, turned(batch.images, turns))
+            expected += nn.functional.cross_entropy(joint.rotation_head(before), turns)
         assert float(found) == pytest.approx(float(expected), rel=1e-5)
+
+    def test_the_branch_starts_as_the_network_and_holds_no_other_weights(self, build, batch):
+        joint = build(find_method("rotation")).eval()
+        branch = joint.rotation_head
+        with torch.no_grad():
+            told = branch(shared_map(joint.net, batch.images))
+            assert torch.allclose(told, branch.layer(joint.net(batch.images)), atol=1e-5)
+        trained = [name for name, parameter in branch.net.named_parameters() if parameter.requires_grad]
+        assert trained
+        assert all(name.startswith("head.") or int(name.split(".")[1]) >= 12 for name in trained)
+
+    def test_without_a_branch_the_head_shares_the_feature(self, build, batch):
+        joint = build(find_method("rotation:branches=0"))
+        torch.manual_seed(3)
+        found = joint.loss(batch)
+        torch.manual_seed(3)
+        turns = torch.randint(4, (len(batch),))
+        expected = nn.functional.cross_entropy(joint.classifier(joint.net(batch.images)), batch.labels)
+        expected += rotation_loss(joint.net(turned(batch.images, turns)), joint.rotation_head, turns)
+        assert float(found.detach()) == pytest.approx(float(expected.detach()), rel=1e-5)
 
     def test_at_weight_zero_it_is_deep_all(self, build, batch):
         method = find_method("rotation")

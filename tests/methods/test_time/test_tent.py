@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from homefold.errors import ConfigError
-from homefold.methods import ImageSet
+from homefold.methods import ImageSet, find_method
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (8, 1, 1, 3)).astype(np.uint8)
 
@@ -52,6 +52,23 @@ def test_one_step_lowers_the_entropy_by_scales_and_shifts_alone(base):
     # The first step of Adam has the length of its rate, whatever the gradient's.
     assert moved == pytest.approx(start - 0.01 * np.sign(slope), abs=1e-5)
     assert torch.equal(tent.network.layer.weight, layer)
+
+
+def test_with_sgd_a_step_is_as_long_as_the_slope(base):
+    tent = base.wrapped_by("tent", batch_size=8, learning_rate=0.01, optimiser="sgd")
+    tent.answer(ImageSet(PIXELS, "x"))
+    weight, small = tent.network.layer.weight.double().numpy(), 1e-5
+    ends = [entropy(np.ones(3), step, weight)[0] - entropy(np.ones(3), -step, weight)[0] for step in np.eye(3) * small]
+    moved = tent.network.features[0].bias.detach().numpy()
+    assert moved == pytest.approx(-0.01 * np.array(ends) / (2 * small), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("backbone", "settings"), [("resnet18", ("sgd", 2.5e-4, 64)), ("digits-bn", ("adam", 1e-3, 200))]
+)
+def test_its_authors_step_by_the_kind_of_network(backbone, settings):
+    tent = find_method("tent", backbone)
+    assert (tent.optimiser, tent.learning_rate, tent.batch_size) == settings
 
 
 def test_a_later_batch_profits_from_the_steps_before_it(base):

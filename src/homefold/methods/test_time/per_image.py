@@ -12,7 +12,7 @@ import torch
 from homefold.data.augmentation import apply_augmentation, draw_augmentation
 from homefold.features.batches import ImageStore
 from homefold.methods.base import TestTimeMethod
-from homefold.methods.test_time.wrapping import Wrapped
+from homefold.methods.test_time.wrapping import Wrapped, stream_order
 from homefold.runtime.captured_step import CapturedStep, recorder_for
 from homefold.runtime.seeding import generator
 
@@ -29,6 +29,11 @@ class PerImageMethod(TestTimeMethod):
     copies: int
     """Of the image, new ones in every step."""
 
+    @property
+    def keeps(self) -> bool:
+        """Whether what one image taught stays for the images after it, until it is reset."""
+        return False
+
 
 P = TypeVar("P", bound=PerImageMethod)
 
@@ -39,7 +44,17 @@ class PerImage(Wrapped[P]):
     a(x) are copies of the image, varied as the training images were. What is random about them follows from the
     image's own pixels and the seed, so an answer depends on nothing else. All work stays on the device until the last
     image is done.
+
+    Where the method keeps what it learns, θ stays as it is after an image, and images come in a shuffled order.
     """
+
+    _start: list[torch.Tensor] | None = None
+    _parameters: tuple[torch.Tensor, ...] = ()
+
+    @torch.no_grad()
+    def reset(self) -> None:
+        if self._start is not None:
+            torch._foreach_copy_(self._parameters, self._start)
 
     @abstractmethod
     def adapted(self, image: torch.Tensor) -> list[torch.Tensor]:
@@ -52,8 +67,10 @@ class PerImage(Wrapped[P]):
     def respond(self, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
         device, rate = self.task.device, self.method.learning_rate
         store = ImageStore(pixels, device)
-        parameters = self.adapted(store.batch(torch.tensor([0])))
-        before = [parameter.detach().clone() for parameter in parameters]
+        if self._start is None:
+            self._parameters = tuple(self.adapted(store.batch(torch.tensor([0]))))
+            self._start = [parameter.detach().clone() for parameter in self._parameters]
+        parameters, before, keeps = self._parameters, self._start, self.method.keeps
 
         def adapt_and_answer(image: torch.Tensor, uniform: torch.Tensor, noise: torch.Tensor | None) -> torch.Tensor:
             for varied in self._varied(image, uniform, noise):
@@ -63,21 +80,24 @@ class PerImage(Wrapped[P]):
             with torch.no_grad():
                 z = self.network.features(image).float()
                 answer = torch.cat([z, torch.softmax(self.network.layer(z), dim=1)], dim=1)
-                torch._foreach_copy_(parameters, before)
+                if not keeps:
+                    torch._foreach_copy_(parameters, before)
             return answer
 
         # Hundreds of small kernels an image: on CUDA they are recorded once and replayed for every image.
         answered = CapturedStep(adapt_and_answer, device, recorder_for(device))
+        order = stream_order(len(pixels), self.task.config.seed) if keeps else torch.arange(len(pixels))
         answers = []
         try:
-            for index in range(len(pixels)):
+            for index in order.tolist():
                 image = store.batch(torch.tensor([index]))
                 answers.append(answered(image, *self._draw(image, pixels[index])).clone())
         finally:
-            with torch.no_grad():
-                torch._foreach_copy_(parameters, before)
+            if not keeps:
+                self.reset()
         classes = len(self.task.source.class_names)
-        features, probabilities = torch.cat(answers).tensor_split([-classes], dim=1)
+        in_order = torch.cat(answers)[order.argsort().to(self.task.device)]
+        features, probabilities = in_order.tensor_split([-classes], dim=1)
         return features, probabilities
 
     def _draw(self, image: torch.Tensor, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor | None]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import copy
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,11 @@ from torch import nn
 from homefold.classifier import ClassifierConfig, build_classifier, fit_classifier
 from homefold.features import extract_features
 from homefold.methods.base import TrainedMethod
-from homefold.methods.registry import method_named
+from homefold.methods.registry import MethodInfo, method_named
 from homefold.methods.settings import without_changes
 from homefold.methods.test_time.per_image import PerImage, PerImageMethod
-from homefold.methods.test_time.wrapping import reached_parameters
 from homefold.methods.training.learner_method import TrainedLearner, tunable
-from homefold.methods.training.rotation import QUARTER_TURNS, Rotation, RotationLearner, rotation_loss
+from homefold.methods.training.rotation import QUARTER_TURNS, Rotation, RotationLearner, rotation_loss, shared_part
 from homefold.runtime.device import one_thread
 from homefold.stages.task import TaskKey, TrainingTask
 from homefold.store.stage_store import Stage, StageId, stage_id
@@ -38,14 +38,17 @@ _HEAD = ClassifierConfig()
 )
 @dataclass(frozen=True)
 class TestTimeTraining(PerImageMethod):
-    """ℓ(x; θ) = mean over copies a_b and turns r of CE(h(f_θ(turn_r(a_b(x)))), r); SGD on θ, then p(· | x; θ_x).
+    """ℓ(x; θ) = mean over copies a_b and turns r of CE(h(f_1(turn_r(a_b(x)))), r); SGD on θ, then p(· | x; θ_x).
 
-    This is the paper's standard version: θ, the parameters of f, starts anew for every image, and h stays. The copies
-    are varied as the training images were, and each is seen in all four turns. Batch normalisation keeps the
-    statistics of the training (the paper trains with group normalisation for that reason).
+    θ are the parameters of f_1, the stages that h shares, and those of h. They start anew for every image. With
+    `online` 1 they stay as they are after it: the authors' best version, which they run with one step an image. The
+    copies are varied as the training images were, and each is seen in all four turns, where the authors draw one for
+    each of 32 copies. Batch normalisation keeps the statistics of the training (the authors train with group
+    normalisation for that reason).
 
-    h was trained with f where `rotation` is wrapped, as the paper asks. For any other method h is trained
-    afterwards, on the frozen features of turned source images: a stage of its own.
+    h was trained with f where `rotation` is wrapped, as the paper asks: its branch leaves f before the last stage. For
+    any other method h is a linear layer on z, trained afterwards on the frozen features of turned source images: a
+    stage of its own, and θ is all of f and h.
 
     Null setting: learning_rate 0.
     """
@@ -56,6 +59,17 @@ class TestTimeTraining(PerImageMethod):
     """Steps for each image."""
     copies: int = tunable(8, choices=(1, 4, 8, 16), least=1)
     """Varied copies of the image, new ones in every step; times four turns."""
+    online: int = tunable(0, choices=(0, 1), most=1)
+    """Whether what one image taught stays for the images after it (1), as one step each then does best."""
+
+    @property
+    def keeps(self) -> bool:
+        return bool(self.online)
+
+    @property
+    def info(self) -> MethodInfo:
+        info = super().info
+        return replace(info, stateless=info.stateless and not self.online)
 
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
         stages = self.base.planned_stages(key)
@@ -71,7 +85,7 @@ class _SelfTaught(PerImage[TestTimeTraining]):
         self._turns = torch.arange(QUARTER_TURNS, device=task.device).repeat_interleave(method.copies)
         self._head_stage: Stage | None = None
         if isinstance(trained, TrainedLearner) and isinstance(trained.learner, RotationLearner):
-            self._head: nn.Module = trained.learner.rotation_head
+            self._head: nn.Module = copy.deepcopy(trained.learner.rotation_head)
         else:
             self._head_stage = _train_head(self.network.features, method.base.planned_stages(task.key), task)
             weight = self._head_stage.part("tensors")["layers.0.weight"]
@@ -89,12 +103,18 @@ class _SelfTaught(PerImage[TestTimeTraining]):
         return {**super().facts(), "rotation_head": {"held_out_accuracy": self._head_stage.part("held_out_accuracy")}}
 
     def adapted(self, image: torch.Tensor) -> list[torch.Tensor]:
-        return reached_parameters(self.network.features, image)
+        network = nn.ModuleList([self.network.features, self._head]).requires_grad_(True)
+        parameters = list(network.parameters())
+        seen = shared_part(self.network.features, image, self._head)
+        gradients = torch.autograd.grad(self._head(seen).sum(), parameters, allow_unused=True)
+        network.requires_grad_(False)
+        reached = [item for item, gradient in zip(parameters, gradients, strict=True) if gradient is not None]
+        return [parameter.requires_grad_(True) for parameter in reached]
 
     def loss(self, varied: torch.Tensor) -> torch.Tensor:
         turned = torch.cat([torch.rot90(varied, quarter, (2, 3)) for quarter in range(QUARTER_TURNS)])
-        z = self.network.features(turned.contiguous(memory_format=torch.channels_last))
-        return rotation_loss(z, self._head, self._turns)
+        seen = shared_part(self.network.features, turned.contiguous(memory_format=torch.channels_last), self._head)
+        return rotation_loss(seen, self._head, self._turns)
 
 
 def _head_id(stages: tuple[StageId, ...], key: TaskKey) -> StageId:

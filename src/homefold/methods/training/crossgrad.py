@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from homefold.features.network import FeatureNet
+from homefold.methods.recipe import DIGITS, PRETRAINED, SMALL, ZHOU_ON_PACS, Recipe
 from homefold.methods.registry import method_named
 from homefold.methods.training.learner import Batch, Learner, LearningTask
 from homefold.methods.training.learner_method import LearnerMethod, tunable
@@ -29,17 +30,25 @@ __all__ = ["CrossGrad", "perturbed"]
 class CrossGrad(LearnerMethod):
     """L = (1 − α_l) J_l(x, y) + α_l J_l(x_d, y) + (1 − α_d) J_d(x, d) + α_d J_d(x_l, d).
 
-    J_l and J_d are the cross entropies of the label net and of a domain net of the same form;
-    x_d = x + ε_l ∇_x J_d(x, d) is the image moved where its domain is less certain, and x_l = x + ε_d ∇_x J_l(x, y)
-    where its label is. The moved images are constants. Gradients are those of an image's own loss (but for batch
-    normalisation, which lets the others of the batch in), cut to ±`clip`. The paper also feeds the domain net's
-    features to the label net; here, as in later comparisons, the nets are apart.
+    J_l and J_d are the mean cross entropies of the label net and of a domain net of the same form;
+    x_d = x + ε_l ∇_x J_d(x, d) are the images moved where their domain is less certain, and x_l = x + ε_d ∇_x J_l(x, y)
+    where their label is. The moved images are constants. Gradients are those of the mean over the batch, cut to
+    ±`clip`. The paper also feeds the domain net's features to the label net; here, as in later comparisons, the nets
+    are apart: what a label net is told of the domain does not exist for an unseen one.
+
+    The gradient of a mean over 128 images is small: pixels move by 0.0001 to 0.0003. The paper's code takes ε 10 there
+    for its small network, the comparisons of Zhou et al. take 1, as here.
+
+    Figures to reach, of Zhou et al. (2020): 75.8 % on Digits-DG, 80.7 % on PACS with ResNet-18. Ours, moved along each
+    image's own gradient, a hundred times as far: 0.6 above our Deep All on Digits-DG.
 
     Null setting: `label_share` 0, where the domain net has no use and is not trained. Cost of a step: about five times
     that of Deep All (two networks, two passes each, and two gradients of the input).
     """
 
+    least_domains = 2
     null = {"label_share": 0.0}  # noqa: RUF012 - a constant
+    recipes = {PRETRAINED: Recipe(ZHOU_ON_PACS), SMALL: Recipe(DIGITS)}  # noqa: RUF012 - a constant
 
     label_share: float = tunable(0.5, 0.1, 0.9, most=1)
     """α_l: share of moved images in the label loss."""
@@ -76,20 +85,17 @@ class _CrossGradLearner(Learner[CrossGrad]):
         if not settings.label_share:
             return super().loss(batch)
         images = batch.images.detach().requires_grad_()
-        label_losses = F.cross_entropy(self.logits(images), batch.labels, reduction="none")
-        domain_losses = F.cross_entropy(self.domain_logits(images), batch.domains, reduction="none")
-        of_other_domains = perturbed(images, domain_losses, settings.label_step, settings.clip)
-        of_other_labels = perturbed(images, label_losses, settings.domain_step, settings.clip)
+        label_loss = self.cross_entropy(self.logits(images), batch.labels)
+        domain_loss = F.cross_entropy(self.domain_logits(images), batch.domains)
+        of_other_domains = perturbed(images, domain_loss, settings.label_step, settings.clip)
+        of_other_labels = perturbed(images, label_loss, settings.domain_step, settings.clip)
         moved_label_loss = self.cross_entropy(self.logits(of_other_domains), batch.labels)
         moved_domain_loss = F.cross_entropy(self.domain_logits(of_other_labels), batch.domains)
-        label_loss = torch.lerp(label_losses.mean(), moved_label_loss, settings.label_share)
-        return label_loss + torch.lerp(domain_losses.mean(), moved_domain_loss, settings.domain_share)
+        label_loss = torch.lerp(label_loss, moved_label_loss, settings.label_share)
+        return label_loss + torch.lerp(domain_loss, moved_domain_loss, settings.domain_share)
 
 
-def perturbed(images: torch.Tensor, losses: torch.Tensor, step: float, clip: float) -> torch.Tensor:
-    """`images + step · clip(∇ losses)`, each image along the gradient of its own loss, as a constant.
-
-    The graph of `losses: (n,)`, which were computed from the images, is kept.
-    """
-    (gradient,) = torch.autograd.grad(losses.sum(), images, retain_graph=True)
+def perturbed(images: torch.Tensor, loss: torch.Tensor, step: float, clip: float) -> torch.Tensor:
+    """`images + step · clip(∇ loss)` as a constant. The graph of the loss, computed from the images, is kept."""
+    (gradient,) = torch.autograd.grad(loss, images, retain_graph=True)
     return images.detach() + step * gradient.clamp(-clip, clip)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import torch
 from torch import nn
@@ -12,11 +13,12 @@ from torch.nn import functional as F
 
 from homefold.features.network import FeatureNet
 from homefold.features.stage_maps import stage_maps
+from homefold.methods.recipe import COLOUR_AND_CROP, DIGITS, PRETRAINED, SMALL, Recipe, Training
 from homefold.methods.registry import method_named
 from homefold.methods.training.learner import Batch, Learner, LearningTask
 from homefold.methods.training.learner_method import LearnerMethod, tunable
 
-__all__ = ["AggregationModule", "DSam", "DSamLearner", "own_domain", "shrink", "stage_shapes"]
+__all__ = ["AggregationModule", "DSam", "DSamLearner", "block_maps", "map_shapes", "own_domain"]
 
 _PLACES = 2
 
@@ -33,56 +35,85 @@ _PLACES = 2
 class DSam(LearnerMethod):
     """min of mean_i CE(W_d A_d(s(x_i)), y_i), d the domain of x_i; the answer for any image is the mean over all d.
 
-    s(x) are the maps of the stages of one backbone, which all domains train; A_d, one for each source domain, takes
-    the place of the layers after the backbone (`AggregationModule`), and only images of its domain train it; the
-    statistics of its batch norm are of all images.
+    s(x) are the maps of the blocks of one backbone, which all domains train; A_d, one for each source domain, takes the
+    place of the layers after the backbone (`AggregationModule`), and only images of its domain train it. Maps are those
+    after each of a residual network's blocks (eight in ResNet-18), after each stage of other networks.
+
+    The epoch is selected by the mean of all modules, as those of all methods here are, where the authors ask for each
+    held-out image only the modules of the other domains. Batches are even over domains and hold 32 images of each of
+    three, as theirs; smaller networks have no published recipe and take that of Digits-DG.
+
+    Figure to reach: 80.72 % on PACS with ResNet-18. Ours with modules of a twentieth of their size: 68.8 % on
+    Digits-DG, 3.6 below our Deep All.
 
     Null setting: `width` 0. Cost of a step: that of Deep All and a module for each domain.
     """
 
-    null = {"width": 0}  # noqa: RUF012 - a constant
+    least_domains = 2
+    null = {"width": 0.0}  # noqa: RUF012 - a constant
+    recipes = {  # noqa: RUF012 - a constant
+        PRETRAINED: Recipe(
+            Training(
+                0.001,
+                30,
+                96,
+                milestones=(1 / 3, 2 / 3),
+                decay=0.2,
+                sampling="domains",
+                augmentation=replace(COLOUR_AND_CROP, crop_min_area=0.08),
+            )
+        ),
+        SMALL: Recipe(replace(DIGITS, sampling="domains")),
+    }
 
-    width: int = tunable(128, choices=(64, 128, 256))
-    """Channels of every node; with 0 there are no modules, and the network's own head and layer answer."""
+    width: float = tunable(2.0, choices=(0.5, 1.0, 2.0))
+    """Channels of a node, as a multiple of those of the map it takes in; with 0 there are no modules, and the network's
+    own head and layer answer."""
+    dropout: float = tunable(0.5, 0.0, 0.8, most=0.99)
+    """How often a channel before a node, or a value before the last layer, is left out in training."""
 
     def learner(self, net: FeatureNet, task: LearningTask) -> DSamLearner:
         return DSamLearner(net, task, self)
 
 
 class AggregationModule(nn.Module):
-    """Nodes along the backbone: a_i = ReLU(BN(conv1×1([s_i, pool(a_{i-1})]))), all of `width` channels.
+    """Nodes along the backbone: a_i = ReLU(conv1×1(dropout([a_{i-1}, s_i]))), a_0 = s_0, the last one averaged.
 
-    The last of them is averaged over places × places parts of the image. `channels` are those of s_1, s_2, …
+    Where a map s_i is smaller than the one before it, a_{i-1} first passes a strided 1×1 convolution and a ReLU. The
+    last node is averaged over places × places parts of the image.
+
+    Args:
+        shapes: `(c, h, w)` of the maps s_0, s_1, …, at least two.
+        width: channels of a node, as a multiple of those of s_i.
+        places: parts of the image each way that are kept apart.
+        dropout: how often a channel before a node is left out.
     """
 
-    def __init__(self, channels: Sequence[int], width: int, places: int) -> None:
+    def __init__(self, shapes: Sequence[torch.Size], width: float, places: int, dropout: float = 0.5) -> None:
         super().__init__()
         self.places = places
-        before = [0] + [width] * (len(channels) - 1)
-        self.nodes = nn.ModuleList(
-            nn.Sequential(nn.Conv2d(stage + held, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
-            for stage, held in zip(channels, before, strict=True)
-        )
+        self.smaller, self.nodes = nn.ModuleList(), nn.ModuleList()
+        held = shapes[0][0]
+        for before, shape in pairwise(shapes):
+            stride = [max(1, round(side / wanted)) for side, wanted in zip(before[1:], shape[1:], strict=True)]
+            same = before[1:] == shape[1:]
+            strided = nn.Sequential(nn.Conv2d(held, held, 1, stride=(stride[0], stride[1])), nn.ReLU())
+            self.smaller.append(nn.Identity() if same else strided)
+            out = max(1, round(width * shape[0]))
+            self.nodes.append(nn.Sequential(nn.Dropout2d(dropout), nn.Conv2d(held + shape[0], out, 1), nn.ReLU()))
+            held = out
+        self.size = held * places**2
 
     def forward(self, maps: Sequence[torch.Tensor]) -> torch.Tensor:
-        """`(n, width · places²)` from maps `(n, c_i, h_i, w_i)`."""
-        held: torch.Tensor | None = None
-        for node, stage in zip(self.nodes, maps, strict=True):
-            given = stage
-            if held is not None:
-                given = torch.cat([stage, shrink(held, stage.shape[-2:])], dim=1)
-            held = node(given)
-        assert held is not None
+        """`(n, size)` from maps `(n, c_i, h_i, w_i)`."""
+        held = maps[0]
+        for smaller, node, own in zip(self.smaller, self.nodes, maps[1:], strict=True):
+            held = smaller(held)
+            if held.shape[-2:] != own.shape[-2:]:  # sides that no stride divides
+                held = F.interpolate(held, own.shape[-2:])
+            held = node(torch.cat([held, own], dim=1))
         part = [-(-side // self.places) for side in held.shape[-2:]]
         return F.avg_pool2d(held, part, ceil_mode=True).flatten(1)
-
-
-def shrink(x: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
-    """The largest values of `x: (n, c, h, w)` in windows, `(n, c, *size)`."""
-    # Torch's own pooling to a given size has no deterministic gradient on a GPU.
-    window = [max(1, round(side / wanted)) for side, wanted in zip(x.shape[-2:], size, strict=True)]
-    pooled = F.max_pool2d(x, window, ceil_mode=True)
-    return pooled if pooled.shape[-2:] == tuple(size) else F.interpolate(pooled, tuple(size))
 
 
 def own_domain(outputs: torch.Tensor, domains: torch.Tensor) -> torch.Tensor:
@@ -100,19 +131,19 @@ class DSamLearner(Learner[DSam]):
         self.size = 0
         self.aggregation, self.layers = nn.ModuleList(), nn.ModuleList()
         if settings.width:
-            shapes = stage_shapes(net, task.image_size)
-            channels = [shape[0] for shape in shapes]
+            shapes = map_shapes(net, task.image_size)
             # A backbone that averages its last map keeps no places; one that does not gets a few here too.
-            places = 1 if net.backbone_dim == channels[-1] else min(_PLACES, *shapes[-1][1:])
-            self.size = settings.width * places**2
+            places = 1 if net.backbone_dim == shapes[-1][0] else min(_PLACES, *shapes[-1][1:])
             for _ in range(task.num_domains):
-                self.aggregation.append(AggregationModule(channels, settings.width, places))
+                module = AggregationModule(shapes, settings.width, places, settings.dropout)
+                self.size = module.size
+                self.aggregation.append(module)
                 self.layers.append(nn.Linear(self.size, task.num_classes))
 
     def features(self, images: torch.Tensor) -> torch.Tensor:
         if not self.size:
             return super().features(images)
-        maps = stage_maps(self.net, images)
+        maps = block_maps(self.net, images)
         return torch.cat([module(maps) for module in self.aggregation], dim=1)
 
     def outputs(self, z: torch.Tensor) -> torch.Tensor:
@@ -137,11 +168,32 @@ class DSamLearner(Learner[DSam]):
     def loss(self, batch: Batch) -> torch.Tensor:
         if not self.size:
             return super().loss(batch)
-        outputs = self.outputs(self.features(batch.images))
-        return self.cross_entropy(own_domain(outputs, batch.domains), batch.labels)
+        z = F.dropout(self.features(batch.images), self.settings.dropout, self.training)
+        return self.cross_entropy(own_domain(self.outputs(z), batch.domains), batch.labels)
 
 
-def stage_shapes(net: FeatureNet, image_size: tuple[int, int]) -> list[torch.Size]:
-    """`(c, h, w)` of each of `stage_maps`, found by asking the network."""
+def block_maps(net: FeatureNet, images: torch.Tensor) -> list[torch.Tensor]:
+    """The map after each block of a residual network, after each stage of another. images: `(n, 3, h, w)` in [0, 1]."""
+    layers = [getattr(net.backbone, f"layer{number}", None) for number in range(1, 5)]
+    blocks = {id(block) for layer in layers if isinstance(layer, nn.Sequential) for block in layer}
+    if not blocks:
+        return stage_maps(net, images)
+    maps: list[torch.Tensor] = []
+    hooks = [
+        module.register_forward_hook(lambda _module, _given, made: maps.append(made))
+        for module in net.backbone.modules()
+        if id(module) in blocks
+    ]
+    try:
+        stage_maps(net, images)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return maps
+
+
+def map_shapes(net: FeatureNet, image_size: tuple[int, int]) -> list[torch.Size]:
+    """`(c, h, w)` of each of `block_maps`, found by asking the network."""
     with torch.no_grad():
-        return [stage.shape[1:] for stage in stage_maps(copy.deepcopy(net).eval(), net.mean.expand(1, 3, *image_size))]
+        asked = copy.deepcopy(net).eval()
+        return [made.shape[1:] for made in block_maps(asked, net.mean.expand(1, 3, *image_size))]

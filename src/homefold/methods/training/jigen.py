@@ -13,13 +13,16 @@ from torch.nn import functional as F
 
 from homefold.errors import ConfigError
 from homefold.features.network import FeatureNet
+from homefold.methods.recipe import COLOUR_AND_CROP, DIGITS, PRETRAINED, SMALL, Recipe, Training
 from homefold.methods.registry import method_named
 from homefold.methods.training.learner import Batch, Learner, LearningTask
 from homefold.methods.training.learner_method import LearnerMethod, tunable
 
-__all__ = ["Jigen", "distant_permutations", "shuffle_tiles"]
+__all__ = ["Jigen", "distant_permutations", "grey_tiles", "shuffle_tiles"]
 
 _GRID = 3
+# What the eye sees of each colour, as image libraries weigh them.
+_RED, _GREEN, _BLUE = 0.299, 0.587, 0.114
 
 
 @method_named(
@@ -27,23 +30,35 @@ _GRID = 3
 )
 @dataclass(frozen=True)
 class Jigen(LearnerMethod):
-    """L = CE(W f(x), y) over ordered images + α CE(V f(x̃), p) over all images.
+    """L = CE(W f(x̃), y) + α CE(V f(x̃), p) over all images.
 
-    Each image stays ordered (p = 0) with probability β; else the nine tiles of its 3 × 3 grid are laid out by one of P
-    fixed permutations (p = 1 … P), chosen far from each other in Hamming distance. V is a second linear layer. Where
-    the size is not a multiple of three, the one or two pixels of the rim stay in place.
+    Each image stays ordered (p = 0) with probability β; else the nine tiles of its 3 × 3 grid are laid out by an order
+    drawn from the ordered one and P fixed permutations (p = 1 … P), chosen far from each other in Hamming distance.
+    Every tile of every image loses its colour with probability `grey_tiles`, so that colours do not solve the puzzle. V
+    is a second linear layer. Images are 224 px where the authors' are 222 or 225: where the size is not a multiple of
+    three, the one or two pixels of the rim stay in place.
 
-    Null setting: `weight` 0 and `ordered` 1. Cost of a step: that of Deep All; only ordered images teach the label.
+    The authors' recipe is theirs for ResNet-18 on PACS; with AlexNet they took α 0.9 and β 0.7
+    (`jigen:weight=0.9,ordered=0.7`). Figures to reach: 80.5 % on PACS with ResNet-18 (their paper), 73.9 % on Digits-DG
+    (Zhou et al., 2020). Ours at our own recipe, before tiles were greyed: 77.6 % on PACS in 10 epochs, one seed.
+
+    Null setting: `weight` 0, `ordered` 1 and `grey_tiles` 0. Cost of a step: that of Deep All.
     """
 
-    null = {"weight": 0.0, "ordered": 1.0}  # noqa: RUF012 - a constant
+    null = {"weight": 0.0, "ordered": 1.0, "grey_tiles": 0.0}  # noqa: RUF012 - a constant
+    recipes = {  # noqa: RUF012 - a constant
+        PRETRAINED: Recipe(Training(0.001, 30, 128, milestones=(0.8,), augmentation=COLOUR_AND_CROP)),
+        SMALL: Recipe(DIGITS),
+    }
 
     weight: float = tunable(0.7, 0.1, 1.0)
     """α: weight of the puzzle."""
-    ordered: float = tunable(0.6, 0.5, 0.9, most=1)
+    ordered: float = tunable(0.9, 0.5, 0.95, most=1)
     """β: share of images that are not shuffled."""
     permutations: int = tunable(30, choices=(10, 30, 60, 100), least=1)
     """P: how many ways there are to shuffle."""
+    grey_tiles: float = tunable(0.1, 0.0, 0.5, most=1)
+    """How often a tile loses its colour."""
 
     def learner(self, net: FeatureNet, task: LearningTask) -> Learner:
         return _JigenLearner(net, task, self)
@@ -66,11 +81,13 @@ class _JigenLearner(Learner[Jigen]):
         settings, device = self.settings, batch.images.device
         n = len(batch)
         keep = torch.rand(n, device=device) < settings.ordered
-        drawn = torch.randint(1, settings.permutations + 1, (n,), device=device)
+        drawn = torch.randint(settings.permutations + 1, (n,), device=device)
         which = torch.where(keep, 0, drawn)
-        z = self.features(shuffle_tiles(batch.images, self.orders[which]))
-        losses = F.cross_entropy(self.classify(z), batch.labels, reduction="none")
-        loss = (losses * keep).sum() / keep.sum().clamp(min=1)
+        images = batch.images
+        if settings.grey_tiles:
+            images = grey_tiles(images, torch.rand(n, _GRID**2, device=device) < settings.grey_tiles)
+        z = self.features(shuffle_tiles(images, self.orders[which]))
+        loss = self.cross_entropy(self.classify(z), batch.labels)
         if not settings.weight:
             return loss
         with torch.autocast(z.device.type, enabled=False):
@@ -95,6 +112,21 @@ def distant_permutations(count: int) -> np.ndarray:
         nearest, total = np.minimum(nearest, distance), total + distance
         chosen.append(int((nearest * (_GRID**2 * count + 1) + total).argmax()))
     return everything[chosen].astype(np.int64)
+
+
+def grey_tiles(images: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
+    """`images: (n, 3, h, w)` without the colour of the tiles `which: (n, 9)`; a rim goes with the tiles beside it."""
+    height, width = images.shape[-2:]
+    down, across = (
+        torch.div(
+            torch.arange(side, device=images.device) - side % _GRID // 2, side // _GRID, rounding_mode="floor"
+        ).clamp(0, _GRID - 1)
+        for side in (height, width)
+    )
+    mask = which.view(-1, 1, _GRID, _GRID)[:, :, down][:, :, :, across]
+    red, green, blue = images.unbind(dim=1)
+    grey = (_RED * red + _GREEN * green + _BLUE * blue)[:, None]
+    return torch.where(mask, grey, images)
 
 
 def shuffle_tiles(images: torch.Tensor, orders: torch.Tensor) -> torch.Tensor:

@@ -22,6 +22,7 @@ __all__ = [
     "LearningTask",
     "ParameterGroup",
     "TrainingImages",
+    "domain_means",
     "ramp",
     "reverse_gradient",
     "scale_gradient",
@@ -66,6 +67,10 @@ class Learner(nn.Module, Generic[S]):
     """Whether `loss` does the same at every step: no choice made in Python, no look at `Batch.step`. Such a step is
     recorded once as a CUDA graph and replayed, which is faster."""
 
+    adapts_with_source = False
+    """Whether few-shot adaptation gives `adaptation_loss` batches of which a part are source images, as a domain beside
+    the target's; else they are of the target alone."""
+
     def __init__(self, net: FeatureNet, task: LearningTask, settings: S | None = None) -> None:
         super().__init__()
         self.net, self.task = net, task
@@ -107,7 +112,7 @@ class Learner(nn.Module, Generic[S]):
         return F.cross_entropy(logits.float(), labels)
 
     def adaptation_loss(self, batch: Batch) -> torch.Tensor:
-        """What few-shot adaptation minimises: cross entropy, as all its images are of one domain."""
+        """What few-shot adaptation minimises: cross entropy, as its images are of one domain unless asked otherwise."""
         return self.cross_entropy(self.logits(batch.images), batch.labels)
 
     def parameter_groups(self) -> list[ParameterGroup]:
@@ -116,6 +121,17 @@ class Learner(nn.Module, Generic[S]):
 
     def epoch_start(self, epoch: int, images: TrainingImages) -> None:
         """Called before each epoch, from 0, for what looks at all training images; not in few-shot adaptation."""
+
+
+def domain_means(values: torch.Tensor, domains: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The mean of `values: (n,)` over each of `count` domains, `(count,)`, and which of them the batch holds.
+
+    >>> domain_means(torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0, 0, 2]), 3)
+    (tensor([2., 0., 5.]), tensor([ True, False,  True]))
+    """
+    member = F.one_hot(domains, count).to(values.dtype)
+    sizes = member.sum(dim=0)
+    return values @ member / sizes.clamp(min=1), sizes > 0
 
 
 class _ScaledGradient(torch.autograd.Function):

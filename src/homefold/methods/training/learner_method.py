@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -20,6 +20,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from homefold.config import HomefoldConfig
+from homefold.config.values import checked_value
+from homefold.data.dataset import DomainDataset
 from homefold.errors import ConfigError
 from homefold.features import FeatureConfig
 from homefold.features.loop import Batch, ParameterGroup, TrainingRun, complete_run
@@ -92,6 +94,7 @@ class LearnerMethod(Method):
 
     def __post_init__(self) -> None:
         require_numbers(self)
+        checked_value(Literal["sgd", "adam"], self.settings().get("optimiser", "sgd"), f"optimiser of {self.own_name}")
 
     @abstractmethod
     def learner(self, net: FeatureNet, task: LearningTask) -> Learner:
@@ -226,10 +229,24 @@ def _train(method: LearnerMethod, task: TrainingTask, base: Stage | None, checkp
     return {"learner": run.net.state_dict(), "report": report.as_dict()}
 
 
+def _beside(target: DomainDataset, source: DomainDataset) -> DomainDataset:
+    """Source images and, as one domain more, those of the target."""
+    return replace(
+        source,
+        images=np.concatenate([source.images, target.images]),
+        labels=np.concatenate([source.labels, target.labels]),
+        domains=np.concatenate([source.domains, np.full(len(target), len(source.domain_names))]),
+        domain_names=(*source.domain_names, *target.domain_names),
+        paths=(),
+        splits=(),
+    )
+
+
 class _LearnerRun(TrainingRun):
     """A learner under its own loss, selected by the cross entropy of held-out source images, as Deep All is.
 
-    Where there are images to adapt to, it is trained on these alone, under its loss for them.
+    Where there are images to adapt to, it is trained on these alone, or on them and the source if it asks for both,
+    under its loss for them.
     """
 
     net: Learner
@@ -240,12 +257,20 @@ class _LearnerRun(TrainingRun):
         if task.adapt is not None:
             # With a handful of images none is held out: the last epoch is kept, and selection has nothing to choose.
             config, dataset = fine_tuning_config(config), task.adapt
+            if learner.adapts_with_source:
+                config, dataset = replace(config, sampling="domains"), _beside(dataset, task.source.subset(train))
             train = held_out = np.arange(len(dataset))
+        self._by_adam = getattr(learner.settings, "optimiser", "sgd") == "adam"
         super().__init__(config, learner, nn.Module(), dataset, train, held_out, task.config.seed, task.device)
 
     @property
     def recordable(self) -> bool:
-        return self.net.recordable and not self._adapts
+        return self.net.recordable and not self._adapts and not self._by_adam
+
+    def make_optimizer(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+        if not self._by_adam:
+            return super().make_optimizer(groups)
+        return torch.optim.Adam(groups, lr=self.config.learning_rate, weight_decay=self.config.weight_decay)
 
     def parameter_groups(self) -> list[ParameterGroup]:
         return self.net.parameter_groups()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -11,13 +10,13 @@ from torch.nn import functional as F
 
 from homefold.errors import ConfigError
 from homefold.features.network import FeatureNet
+from homefold.methods.recipe import DIGITS, PRETRAINED, SMALL, ZHOU_ON_PACS, Recipe
 from homefold.methods.registry import method_named
 from homefold.methods.training.learner import Batch, Learner, LearningTask, ParameterGroup
 from homefold.methods.training.learner_method import LearnerMethod, tunable
 
 __all__ = ["MmdAae", "MmdAaeLearner", "domain_discrepancy", "laplace_like", "prior_game"]
 
-_UNIT_VARIANCE = math.sqrt(0.5)
 _LEAST_DISTANCE = 1e-6
 
 
@@ -34,17 +33,27 @@ class MmdAae(LearnerMethod):
     """min over f, Q, P, W and max over D of CE(W h, y) + λ_1 R(h) + λ_0 ‖P(h) - z‖² / d + λ_2 J(h), with h = Q(z).
 
     z = f(x) are the features, of d values; Q and P, one layer each, encode and decode them. R is the discrepancy
-    between the domains' codes (`domain_discrepancy`). J = E log D(p) + E log(1 - D(h)), p drawn from a Laplace prior,
-    is the game that draws the codes to the prior; both sides step at once. The paper trains the auto-encoder on given
-    features: here too reconstruction and game hold z constant, and only CE and R reach f. Still the game runs away at
-    the learning rate of Deep All. So all learns at a lower `rate`, the codes climb E log D(h) instead of descending J,
-    and D pays for its slope at the prior (`prior_game`). The weights and the kernels' widths are this package's own
-    choice, and one linear layer W stands on the code, as in all methods here, where the paper has two layers.
+    between the domains' codes (`domain_discrepancy`). J = E log D(p) + E log(1 - D(h)), p drawn from the Laplace prior
+    of scale 1, is the game that draws the codes to the prior; both sides step at once. The paper trains the
+    auto-encoder on given features: here too reconstruction and game hold z constant, and only CE and R reach f. Still
+    the game runs away at the learning rate of Deep All. So all learns at a lower `rate`, the codes climb E log D(h)
+    instead of descending J, and D pays for its slope at the prior (`prior_game`). The paper chose its weights on a grid
+    and published none; those here are this package's own. One linear layer W stands on the code, as in all methods
+    here, where the paper has two layers: what wraps a method changes one. On pretrained networks h has the paper's
+    2,000 values.
+
+    Figures to reach: 74.6 % on Digits-DG (Zhou et al., 2020), 62.7 % on Office-Home with ResNet-18. Ours at our own
+    recipe, with half the prior's variance: 68.0 % on Digits-DG, 75.1 % on PACS.
 
     Null setting: `code_dim`, `discrepancy`, `reconstruction` and `prior` 0, `rate` 1. Cost of a step: that of Deep All.
     """
 
+    least_domains = 2
     null = {"code_dim": 0, "discrepancy": 0.0, "reconstruction": 0.0, "prior": 0.0, "rate": 1.0}  # noqa: RUF012 - a constant
+    recipes = {  # noqa: RUF012 - a constant
+        PRETRAINED: Recipe(ZHOU_ON_PACS, {"code_dim": 2000, "rate": 1.0}),
+        SMALL: Recipe(DIGITS),
+    }
 
     discrepancy: float = tunable(0.3, 0.03, 10, log=True)
     """λ_1, the weight of the discrepancy between domains."""
@@ -98,10 +107,10 @@ def domain_discrepancy(
 
 
 def laplace_like(codes: torch.Tensor) -> torch.Tensor:
-    """Draws of the codes' shape from the Laplace distribution of mean 0 and variance 1."""
+    """Draws of the codes' shape from the Laplace distribution of mean 0 and scale 1, whose variance is 2."""
     # The difference of two exponential draws has a Laplace distribution.
     first, second = torch.empty_like(codes).exponential_(), torch.empty_like(codes).exponential_()
-    return _UNIT_VARIANCE * (first - second)
+    return first - second
 
 
 def prior_game(discriminator: nn.Module, codes: torch.Tensor, prior: torch.Tensor, slope: float = 0.0) -> torch.Tensor:

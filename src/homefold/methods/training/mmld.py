@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, pairwise
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from homefold.errors import ConfigError
 from homefold.features.network import FeatureNet
 from homefold.features.stage_maps import stage_maps
 from homefold.methods.entropy import prediction_entropy
+from homefold.methods.recipe import COLOUR_AND_CROP, DIGITS, PRETRAINED, SMALL, Recipe, Training
 from homefold.methods.registry import method_named
 from homefold.methods.training.learner import (
     Batch,
@@ -27,10 +29,11 @@ from homefold.methods.training.learner import (
 from homefold.methods.training.learner_method import LearnerMethod, tunable
 from homefold.runtime.seeding import derive_seed
 
-__all__ = ["Mmld", "MmldLearner", "cluster_styles", "match_clusters", "style_features"]
+__all__ = ["Mmld", "MmldLearner", "cluster_styles", "even_weights", "match_clusters", "style_features"]
 
 _STYLE_BATCH = 256
-_LEAST_SPREAD = 1e-6
+_STYLE_STAGES = 2
+_COMPONENTS = 256
 
 
 @method_named(
@@ -45,17 +48,31 @@ class Mmld(LearnerMethod):
     """min over f, W and max over D of CE(W z, y) + λ H(softmax(W z)) - λ CE(D(z), d'), with z = f(x).
 
     The pseudo-domain d' of an image is its cluster by k-means of its style, the means and standard deviations of the
-    channels of the lower stages; it is found anew before an epoch, the Hungarian assignment keeps the clusters'
-    names, and no true domain label is used. λ rises as 2 / (1 + exp(-10 p)) - 1 with the progress p; D itself
-    minimises its cross entropy at full weight, and sees z standardised. H is the entropy of the answers. At the
-    learning rate of Deep All the game makes features collapse or grow without bounds, most of all with the paper's λ,
-    which rises to 1: here everything learns at a lower `rate`, and λ rises to less.
+    channels of the first two stages, in their first 256 principal components; it is found anew before an epoch, the
+    Hungarian assignment keeps the clusters' names, and no true domain label is used. λ rises as
+    2 / (1 + exp(-10 p)) - 1 with the progress p (of the steps; the authors count epochs). D, two hidden layers with
+    dropout, itself minimises its cross entropy at full weight, in which every cluster weighs the same. H is the entropy
+    of the answers.
 
-    Null setting: `adversary` 0, `entropy` 0 and `rate` 1. Cost of a step: that of Deep All; before an epoch all images
-    pass the network once more and are clustered.
+    The authors' recipe has λ rise to 1 and lets W and D learn ten times as fast as the rest. At the rate of our recipe
+    that game makes features collapse or grow without bounds: there everything learns at a lower `rate`, and λ rises to
+    less. It was never published on Digits-DG; small networks take our weights for it.
+
+    Figure to reach: 81.83 % on PACS with ResNet-18. Ours at our own recipe, with a discriminator of one layer of 256:
+    76.7 % in 10 epochs, one seed.
+
+    Null setting: `adversary` 0, `entropy` 0, `rate` 1 and `head_rate` 1. Cost of a step: that of Deep All; before an
+    epoch all images pass the network once more and are clustered.
     """
 
-    null = {"adversary": 0.0, "entropy": 0.0, "rate": 1.0}  # noqa: RUF012 - a constant
+    null = {"adversary": 0.0, "entropy": 0.0, "rate": 1.0, "head_rate": 1.0}  # noqa: RUF012 - a constant
+    recipes = {  # noqa: RUF012 - a constant
+        PRETRAINED: Recipe(
+            Training(0.001, 30, 128, milestones=(0.8,), augmentation=COLOUR_AND_CROP),
+            {"adversary": 1.0, "entropy": 1.0, "rate": 1.0, "head_rate": 10.0},
+        ),
+        SMALL: Recipe(DIGITS),
+    }
 
     adversary: float = tunable(0.1, 0.01, 1, log=True)
     """What λ of the discriminator rises to; with 0 there is neither discriminator nor clustering."""
@@ -63,17 +80,20 @@ class Mmld(LearnerMethod):
     """What λ of the entropy rises to."""
     rate: float = tunable(0.2, 0.02, 1, log=True)
     """Learning rate of everything, as a multiple of what the other methods learn at."""
+    head_rate: float = tunable(1.0, 1, 10, log=True)
+    """Learning rate of W and D, as a multiple of that of f."""
     clusters: int = tunable(0, choices=(0, 2, 3, 4))
     """How many pseudo-domains; 0 for as many as there are source domains, and at least two."""
     every: int = tunable(1, choices=(1, 2, 5), least=1)
     """Epochs from one clustering to the next."""
-    hidden: int = tunable(256, choices=(128, 256, 1024), least=1)
-    """Hidden units of the discriminator D."""
+    hidden: int = tunable(1024, choices=(128, 256, 1024), least=1)
+    """Units of each hidden layer of the discriminator D."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.rate:
-            raise ConfigError("rate of mmld must be positive, such as 0.2: with 0 nothing is learned.")
+        for name in ("rate", "head_rate"):
+            if not getattr(self, name):
+                raise ConfigError(f"{name} of mmld must be positive, such as 0.2: with 0 nothing is learned.")
 
     def learner(self, net: FeatureNet, task: LearningTask) -> MmldLearner:
         return MmldLearner(net, task, self)
@@ -83,17 +103,24 @@ class MmldLearner(Learner[Mmld]):
     """The losses of `Mmld`, and the clustering before an epoch."""
 
     pseudo_domains: torch.Tensor
+    cluster_weights: torch.Tensor
 
     def __init__(self, net: FeatureNet, task: LearningTask, settings: Mmld) -> None:
         super().__init__(net, task, settings)
         self.clusters = settings.clusters or max(2, task.num_domains)
-        self.discriminator = nn.Sequential(
-            nn.Linear(net.feature_dim, settings.hidden), nn.ReLU(), nn.Linear(settings.hidden, self.clusters)
-        )
+        sizes = (net.feature_dim, settings.hidden, settings.hidden)
+        layers = [(nn.Linear(*pair), nn.ReLU(), nn.Dropout(0.5)) for pair in pairwise(sizes)]
+        self.discriminator = nn.Sequential(*chain(*layers), nn.Linear(settings.hidden, self.clusters))
         self.register_buffer("pseudo_domains", torch.zeros(task.num_images, dtype=torch.long))
+        self.register_buffer("cluster_weights", torch.ones(self.clusters))
 
     def parameter_groups(self) -> list[ParameterGroup]:
-        return [replace(group, rate=group.rate * self.settings.rate) for group in super().parameter_groups()]
+        rate, head_rate = self.settings.rate, self.settings.head_rate
+        groups = super().parameter_groups()
+        if rate == head_rate * rate:
+            return [replace(group, rate=group.rate * rate) for group in groups]
+        heads = [*self.classifier.parameters(), *self.discriminator.parameters()]
+        return [ParameterGroup(list(self.net.parameters()), rate), ParameterGroup(heads, rate * head_rate)]
 
     def epoch_start(self, epoch: int, images: TrainingImages) -> None:
         if not self.settings.adversary or epoch % self.settings.every:
@@ -102,15 +129,16 @@ class MmldLearner(Learner[Mmld]):
         if epoch:
             found = match_clusters(found, self.pseudo_domains.cpu(), self.clusters)
         self.pseudo_domains.copy_(found)
+        self.cluster_weights.copy_(even_weights(found, self.clusters))
 
     def styles(self, images: TrainingImages) -> torch.Tensor:
-        """`(n, d)` style of every training image, from all stages but the last, where the content has taken over."""
+        """`(n, d)` style of every training image, from the first stages, where content has not taken over."""
         was_training = self.training
         self.eval()
         try:
             with torch.no_grad():
                 parts = [
-                    style_features(stage_maps(self.net, images.batch(rows))[:-1])
+                    style_features(stage_maps(self.net, images.batch(rows))[:_STYLE_STAGES])
                     for rows in torch.arange(len(images)).split(_STYLE_BATCH)
                 ]
         finally:
@@ -125,10 +153,8 @@ class MmldLearner(Learner[Mmld]):
         if settings.entropy:
             total = total + settings.entropy * rise * prediction_entropy(logits.float()).mean()
         if settings.adversary:
-            # Seen at one length: else features run away from the discriminator by growing.
-            seen = F.layer_norm(reverse_gradient(z, settings.adversary * rise).float(), z.shape[1:])
-            told = self.discriminator(seen)
-            total = total + self.cross_entropy(told, self.pseudo_domains[batch.rows])
+            told = self.discriminator(reverse_gradient(z, settings.adversary * rise).float())
+            total = total + F.cross_entropy(told.float(), self.pseudo_domains[batch.rows], self.cluster_weights)
         return total
 
 
@@ -146,17 +172,33 @@ def style_features(maps: Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 def cluster_styles(styles: torch.Tensor, clusters: int, seed: int) -> torch.Tensor:
-    """The cluster of each image, `(n,)` on the CPU, by k-means on `styles: (n, d)`, whose dimensions weigh the same.
+    """The cluster of each image, `(n,)` on the CPU, by k-means on the principal components of `styles: (n, d)`.
 
     With fewer different styles than clusters, some stay empty.
     """
     from sklearn.cluster import KMeans  # slow to import, and few commands need it
 
     points = styles.double().cpu()
-    points = (points - points.mean(dim=0)) / points.std(dim=0, correction=0).clamp_min(_LEAST_SPREAD)
+    points = points - points.mean(dim=0)
+    if min(points.shape) > _COMPONENTS:
+        # By the smaller of both products: the whole decomposition of all images would take minutes.
+        _, directions = torch.linalg.eigh(points.T @ points)
+        points = points @ directions[:, -_COMPONENTS:]
     clusters = min(clusters, len(torch.unique(points, dim=0)))
     means = KMeans(clusters, n_init=3, random_state=derive_seed(seed, "style clusters") % 2**32)
     return torch.from_numpy(means.fit_predict(points.numpy()).astype(np.int64))
+
+
+def even_weights(clusters: torch.Tensor, count: int) -> torch.Tensor:
+    """What an image of each of `count` clusters weighs so that all clusters weigh the same; 1 in the mean of them.
+
+    An empty cluster weighs as one of one image.
+
+    >>> even_weights(torch.tensor([0, 0, 0, 1]), 2)
+    tensor([0.5000, 1.5000])
+    """
+    inverse = 1 / torch.bincount(clusters, minlength=count).clamp(min=1)
+    return count * inverse / inverse.sum()
 
 
 def match_clusters(new: torch.Tensor, old: torch.Tensor, clusters: int) -> torch.Tensor:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from homefold.report.grid import Grid, lay_out
+from homefold.report.names import in_order, shown_name
 from homefold.report.runs import Run, Setup, slug
 from homefold.report.tables.published import PublishedTable, place_of, published_table
 from homefold.report.tables.rows import TableRows
@@ -80,12 +81,14 @@ def _title(group: TableGroup, what: str) -> str:
 def _caption(group: TableGroup, rows: TableRows, published: PublishedTable | None) -> str:
     runs = group.runs
     seeds = sorted({run.seed for run in runs})
+    followed = [shown_name(method) for method in in_order(run.method for run in runs if run.recipe == "authors")]
     sentences = [_how_measured(len(seeds), [cell for row in rows.rows for cell in row.cells])]
     facts = [
         ("Protocol", sorted({run.protocol for run in runs})),
         ("selection", sorted({run.selection for run in runs})),
         ("preset", [group.setup.preset]),
         *([("with", [group.setup.changes])] if group.setup.changes else []),
+        *([("at their authors’ recipe", followed)] if followed else []),
         ("backbone", [group.setup.backbone]),
         ("seeds", [_ranges(seeds)]),
     ]

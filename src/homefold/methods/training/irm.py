@@ -1,0 +1,74 @@
+"""IRM: one classifier that no domain alone would scale otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch.nn import functional as F
+
+from homefold.features.network import FeatureNet
+from homefold.methods.recipe import DOMAIN_BED
+from homefold.methods.registry import method_named
+from homefold.methods.training.learner import Batch, Learner, LearningTask, domain_means
+from homefold.methods.training.learner_method import LearnerMethod, tunable
+
+__all__ = ["Irm", "scale_penalty"]
+
+
+@method_named(
+    "irm",
+    "IRM",
+    2019,
+    "Arjovsky et al., 2019",
+    "Asks that no domain by itself would want the classifier scaled.",
+    needs_domain_labels=True,
+)
+@dataclass(frozen=True)
+class Irm(LearnerMethod):
+    """L = CE + λ mean over domains d of (∂ CE_d(w · W z, y) / ∂w at w = 1)².
+
+    The square is the product of the slopes on two halves of the domain's images, which is right in the mean. λ is 1
+    until `warm_up` of the training is over, then `weight`; DomainBed also forgets Adam's averages there. Figure to
+    reach: 83.5 % on PACS with ResNet-50 in DomainBed, where its Deep All has 85.5 %.
+
+    Null setting: `weight` 0. Cost of a step: that of Deep All.
+    """
+
+    least_domains = 2
+    null = {"weight": 0.0}  # noqa: RUF012 - a constant
+    recipes = DOMAIN_BED
+
+    weight: float = tunable(100.0, 0.1, 1e5, log=True)
+    """λ after the warm-up; with 0 there is no penalty before it either."""
+    warm_up: float = tunable(0.1, 0.0, 0.5, most=1)
+    """Share of the training in which λ is 1."""
+    optimiser: Literal["sgd", "adam"] = tunable("sgd", choices=("sgd", "adam"))
+    """What steps: sgd with momentum, or adam."""
+
+    def learner(self, net: FeatureNet, task: LearningTask) -> Learner:
+        return _IrmLearner(net, task, self)
+
+
+class _IrmLearner(Learner[Irm]):
+    def loss(self, batch: Batch) -> torch.Tensor:
+        settings = self.settings
+        logits = self.logits(batch.images).float()
+        loss = self.cross_entropy(logits, batch.labels)
+        if not settings.weight:
+            return loss
+        weight = settings.weight if batch.progress >= settings.warm_up else 1.0
+        return loss + weight * scale_penalty(logits, batch.labels, batch.domains, self.task.num_domains)
+
+
+def scale_penalty(logits: torch.Tensor, labels: torch.Tensor, domains: torch.Tensor, count: int) -> torch.Tensor:
+    """The mean over domains of the product of both halves' slopes of the cross entropy by a scale of the logits."""
+    # d/dw CE(w l, y) at w = 1 is Σ_k p_k l_k − l_y.
+    slopes = (logits.softmax(dim=1) * logits).sum(dim=1) - logits.gather(1, labels[:, None]).squeeze(1)
+    # Every other image of a domain, in the order in which they come.
+    place = (F.one_hot(domains, count).cumsum(dim=0) - 1).gather(1, domains[:, None]).squeeze(1)
+    means, there = domain_means(slopes, 2 * domains + place % 2, 2 * count)
+    first, second = means.view(count, 2).unbind(dim=1)
+    both = there.view(count, 2).all(dim=1).to(means.dtype)
+    return (first * second * both).sum() / both.sum().clamp(min=1)

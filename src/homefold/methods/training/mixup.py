@@ -1,0 +1,67 @@
+"""Mixup: images and labels blended with those of another domain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch.nn import functional as F
+
+from homefold.features.network import FeatureNet
+from homefold.methods.recipe import DOMAIN_BED
+from homefold.methods.registry import method_named
+from homefold.methods.training.learner import Batch, Learner, LearningTask
+from homefold.methods.training.learner_method import LearnerMethod, tunable
+
+__all__ = ["Mixup", "other_domain"]
+
+
+@method_named(
+    "mixup",
+    "Mixup",
+    2018,
+    "Zhang et al., ICLR 2018; Wang et al., ICASSP 2020",
+    "Trains on blends of images and labels of two domains.",
+    needs_domain_labels=True,
+)
+@dataclass(frozen=True)
+class Mixup(LearnerMethod):
+    """L = mean_i λ_i CE(h(x̃_i), y_i) + (1 − λ_i) CE(h(x̃_i), y_j), with x̃_i = λ_i x_i + (1 − λ_i) x_j.
+
+    j is drawn among the batch's images of other domains (of any, where there is one domain alone), λ_i from Beta(α, α)
+    for each image; DomainBed pairs whole domains and draws one λ for a pair. Figure to reach: 84.6 % on PACS with
+    ResNet-50 in DomainBed, where its Deep All has 85.5 %.
+
+    Null setting: `alpha` 0. Cost of a step: that of Deep All.
+    """
+
+    null = {"alpha": 0.0}  # noqa: RUF012 - a constant
+    recipes = DOMAIN_BED
+
+    alpha: float = tunable(0.2, 0.1, 1, log=True)
+    """α: small values keep most of one of the two images; with 0 images are as they are."""
+    optimiser: Literal["sgd", "adam"] = tunable("sgd", choices=("sgd", "adam"))
+    """What steps: sgd with momentum, or adam."""
+
+    def learner(self, net: FeatureNet, task: LearningTask) -> Learner:
+        return _MixupLearner(net, task, self)
+
+
+class _MixupLearner(Learner[Mixup]):
+    def loss(self, batch: Batch) -> torch.Tensor:
+        alpha = self.settings.alpha
+        if not alpha:
+            return super().loss(batch)
+        partner = other_domain(batch.domains)
+        share = torch.distributions.Beta(alpha, alpha).sample((len(batch),)).to(batch.images)
+        logits = self.logits(torch.lerp(batch.images[partner], batch.images, share.view(-1, 1, 1, 1))).float()
+        own = F.cross_entropy(logits, batch.labels, reduction="none")
+        its = F.cross_entropy(logits, batch.labels[partner], reduction="none")
+        return torch.lerp(its, own, share).mean()
+
+
+def other_domain(domains: torch.Tensor) -> torch.Tensor:
+    """`(n,)` for each of `domains: (n,)` the place of one drawn among those that differ; of any where none does."""
+    drawn = torch.rand(len(domains), len(domains), device=domains.device)
+    return (drawn + (domains[:, None] != domains[None])).argmax(dim=1)

@@ -1,0 +1,67 @@
+"""VREx: the losses of all domains are to be equal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch.nn import functional as F
+
+from homefold.features.network import FeatureNet
+from homefold.methods.recipe import DOMAIN_BED
+from homefold.methods.registry import method_named
+from homefold.methods.training.learner import Batch, Learner, LearningTask, domain_means
+from homefold.methods.training.learner_method import LearnerMethod, tunable
+
+__all__ = ["Vrex", "spread"]
+
+
+@method_named(
+    "vrex",
+    "VREx",
+    2021,
+    "Krueger et al., ICML 2021",
+    "Pulls the losses of all domains together.",
+    needs_domain_labels=True,
+)
+@dataclass(frozen=True)
+class Vrex(LearnerMethod):
+    """L = CE + λ Var_d CE_d, the variance over the domains of the batch of their cross entropies.
+
+    λ is 1 until `warm_up` of the training is over, then `weight`; DomainBed also forgets Adam's averages there. Figure
+    to reach: 84.9 % on PACS with ResNet-50 in DomainBed, where its Deep All has 85.5 %.
+
+    Null setting: `weight` 0. Cost of a step: that of Deep All.
+    """
+
+    least_domains = 2
+    null = {"weight": 0.0}  # noqa: RUF012 - a constant
+    recipes = DOMAIN_BED
+
+    weight: float = tunable(10.0, 0.1, 1e5, log=True)
+    """λ after the warm-up; with 0 there is no penalty before it either."""
+    warm_up: float = tunable(0.1, 0.0, 0.5, most=1)
+    """Share of the training in which λ is 1."""
+    optimiser: Literal["sgd", "adam"] = tunable("sgd", choices=("sgd", "adam"))
+    """What steps: sgd with momentum, or adam."""
+
+    def learner(self, net: FeatureNet, task: LearningTask) -> Learner:
+        return _VrexLearner(net, task, self)
+
+
+class _VrexLearner(Learner[Vrex]):
+    def loss(self, batch: Batch) -> torch.Tensor:
+        settings = self.settings
+        losses = F.cross_entropy(self.logits(batch.images).float(), batch.labels, reduction="none")
+        if not settings.weight:
+            return losses.mean()
+        weight = settings.weight if batch.progress >= settings.warm_up else 1.0
+        return losses.mean() + weight * spread(*domain_means(losses, batch.domains, self.task.num_domains))
+
+
+def spread(means: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
+    """The variance of those of `means: (k,)` that are `there`."""
+    present = there.to(means.dtype)
+    middle = (means * present).sum() / present.sum()
+    return ((means - middle).square() * present).sum() / present.sum()
