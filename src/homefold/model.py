@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +27,7 @@ from homefold.features.blocks import last_modules
 from homefold.manifold import build_manifold
 from homefold.projection import Projection
 from homefold.runtime.device import deterministic_algorithms, resolve_device
-from homefold.runtime.module_state import rebuilt
+from homefold.runtime.module_state import module_digest, rebuilt
 from homefold.runtime.processes import current_processes
 from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter
 from homefold.runtime.provenance import versions
@@ -173,7 +172,7 @@ class Homefold:
             key=TaskKey(
                 source=DatasetKeys(dataset).of_labelled(np.arange(len(dataset))),
                 config=config,
-                network=_network_key(self._custom_backbone),
+                network="" if self._custom_backbone is None else module_digest(self._custom_backbone),
                 deterministic=self.deterministic,
             ),
             source=dataset,
@@ -471,14 +470,3 @@ def _stages_in(work_dir: Path | str | None) -> StageStore:
     if work_dir is not None and current_processes().is_first:
         return StageStore(work_dir)
     return MemoryStages(work_dir)
-
-
-def _network_key(backbone: nn.Module | None) -> str:
-    """Stands for a network of the user's own: its structure and the weights that it starts from."""
-    if backbone is None:
-        return ""
-    hasher = hashlib.sha256(repr(backbone).encode())
-    for name, value in backbone.state_dict().items():
-        hasher.update(name.encode())
-        hasher.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
-    return hasher.hexdigest()[:24]

@@ -57,9 +57,13 @@ class FitOptions:
     """The folder to write the model to."""
     holdout: Annotated[Names, Arg("DOMAIN")] = ()
     """Domains to leave out: their images are not even opened."""
-    preset: Annotated[Literal["default", "thorough", "small", "small-thorough", "paper"], Arg("NAME", "")] = "default"
+    preset: Annotated[
+        Literal["default", "thorough", "small", "small-thorough", "paper", "foundation", "foundation-tuned"],
+        Arg("NAME", ""),
+    ] = "default"
     """Settings to start from: default (ResNet-18 at 224 px), small (from scratch at 32 px, for CPUs), thorough or
-    small-thorough (several looks at each image, slow to answer), or paper."""
+    small-thorough (several looks at each image, slow to answer), paper, foundation (a frozen CLIP) or
+    foundation-tuned."""
     config: Annotated[Path | None, Arg("FILE.toml")] = None
     """Settings to change, as TOML; --set and flags win over it."""
     set: Annotated[Names, Arg("NAME=VALUE")] = ()
@@ -105,7 +109,7 @@ def _fit_and_save(options: FitOptions, config: HomefoldConfig, device: torch.dev
     _require_free(options.out, options.overwrite)
     # These complain before images are decoded.
     config.require_consistent()
-    build_backbone(config.features.backbone, config.features.weights)
+    build_backbone(config.features.backbone, config.features.weights, (config.preprocessing.image_size,) * 2)
     on_epoch = None if options.tensorboard is None else _tensorboard_writer(options.tensorboard, config.features.epochs)
     began = time.monotonic()
     with UnfinishedFit(options.out) as unfinished, when_stopped(unfinished.advice):
