@@ -14,6 +14,7 @@ from torch import nn
 from homefold.config import HomefoldConfig, LookConfig, SearchConfig, config_to_dict, preset_config
 from homefold.config.backbones import BACKBONES
 from homefold.config.manifold import MANIFOLDS
+from homefold.config.normalisation import published_input
 from homefold.data.arrays import dataset_from_arrays, images_from_array
 from homefold.data.dataset import DatasetKeys, DomainDataset
 from homefold.data.decoding.image import resize_images
@@ -23,7 +24,7 @@ from homefold.data.index import LoadRequest
 from homefold.data.registry import domain_names, load_dataset
 from homefold.errors import ConfigError, DataError, ModelFileError, shown
 from homefold.features import FeatureNet
-from homefold.features.blocks import last_modules
+from homefold.features.blocks import early_blocks, last_modules
 from homefold.manifold import build_manifold
 from homefold.projection import Projection
 from homefold.runtime.device import deterministic_algorithms, resolve_device
@@ -203,7 +204,21 @@ class Homefold:
                 "has others, name them by style.blocks."
             )
         style_modules(net.backbone, style.blocks)
+        self._tell_of_the_backbone(net.backbone)
         return replace(self.config, style=style)
+
+    def _tell_of_the_backbone(self, backbone: nn.Module) -> None:
+        """Say what of the settings this network has no use for, or was not trained with."""
+        features, given = self.config.features, self.config.preprocessing.normalisation
+        nowhere = not features.mix_style_layers and not early_blocks(backbone, self._size)
+        if features.mix_style_probability and nowhere:
+            self.reporter.message("MixStyle is off: this network has no early blocks that give fine feature maps.")
+        trained_with = published_input(features.backbone).get("preprocessing.normalisation", given)
+        if features.weights != "none" and trained_with != given:
+            self.reporter.message(
+                f"{features.backbone} was trained with the normalisation {trained_with}, and this fit uses {given}: "
+                f"expect worse features, or set preprocessing.normalisation={trained_with}."
+            )
 
     def _source_dataset(
         self, data: ImageData, labels: Any, domains: Any, holdout: str | Sequence[str], skip_bad: bool

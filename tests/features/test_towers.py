@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import huggingface_hub
@@ -12,11 +13,13 @@ from torch import nn
 
 from homefold import Homefold, preset_config
 from homefold.cli import main
+from homefold.config import replace_settings
 from homefold.config.normalisation import STATISTICS, published_input
-from homefold.errors import ConfigError, ModelFileError
+from homefold.errors import ConfigError, HomefoldError, ModelFileError
 from homefold.features.backbones import build_backbone, find_weights
 from homefold.features.blocks import backbone_blocks, early_blocks
 from homefold.features.network import FeatureNet
+from homefold.runtime.progress import SilentReporter
 from homefold.stages.features import weights_identity
 
 timm = pytest.importorskip("timm")
@@ -206,6 +209,28 @@ def test_a_saved_tower_is_loaded_and_told_of(few_digits, tmp_path, capsys):
     assert f"{TINY}, head" in told
     assert main(["info", str(tmp_path / "model"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["settings"]["preprocessing"]["normalisation"] == "half"
+
+
+class Listener(SilentReporter):
+    def __init__(self):
+        self.messages = []
+
+    def message(self, text):
+        self.messages.append(text)
+
+
+@pytest.mark.slow
+def test_what_a_transformer_has_no_use_for_and_other_statistics_are_told(few_digits, tmp_path):
+    save_file(build_backbone(TINY).state_dict(), tmp_path / "weights.safetensors")
+    config = preset_config("default", {"preprocessing.image_size": 16, "features.epochs": 1, "manifold.epochs": 1})
+    other = {"features.backbone": TINY, "features.weights": str(tmp_path / "weights.safetensors")}
+    listener = Listener()
+    with contextlib.suppress(HomefoldError):  # one epoch may teach it nothing
+        Homefold(replace_settings(config, other), device="cpu", reporter=listener).fit(few_digits)
+    told = " ".join(listener.messages)
+    assert "MixStyle is off: this network has no early blocks" in told
+    assert "Styles are left as they are" in told
+    assert f"{TINY} was trained with the normalisation half, and this fit uses imagenet" in told
 
 
 def test_a_network_without_weights_in_timm_is_still_built():

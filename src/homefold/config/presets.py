@@ -54,6 +54,10 @@ _FOUNDATION = replace(
         _DEFAULT.features,
         backbone="timm:vit_base_patch16_clip_224.openai",
         freeze="backbone",
+        # On features of a ResNet-18, PACS without sketch: as good on held-out source images as 30 epochs at 0.1, which
+        # is too much for a linear head.
+        epochs=10,
+        learning_rate=0.03,
         mix_style_probability=0.0,
         augmentation=augmentation_preset("none"),
     ),
