@@ -5,12 +5,12 @@ BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 STAMP := $(VENV)/.installed
 KILLS ?= 50
 # Scripts whose names do not end in .py.
-COMMANDS := scripts/kills scripts/same-answers scripts/same-speed
+COMMANDS := scripts/kills scripts/release-check scripts/same-answers scripts/same-speed
 
-.PHONY: demo fast test pytest hostile kills study lint types check oldest wheel clean help
+.PHONY: demo fast test pytest hostile kills study lint types docs oldest wheel release-check clean help
 
 help:  ## Show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 15
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -49,6 +49,9 @@ types: $(STAMP)  ## Types of the package and of the scripts
 	$(BIN)/mypy
 	$(BIN)/mypy scripts/killing
 
+docs: $(STAMP)  ## Every link between the project's own pages leads somewhere
+	$(BIN)/python -m pytest -q tests/test_links.py
+
 oldest:  ## Run the tests with the oldest supported torch, in a virtual environment of its own
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' 'torch==2.11.*' 'torchvision==0.26.*'
@@ -57,6 +60,10 @@ oldest:  ## Run the tests with the oldest supported torch, in a virtual environm
 wheel: $(STAMP)  ## Build a wheel, install it in an empty environment elsewhere and run it there
 	rm -rf dist && $(BIN)/python -m build --wheel --outdir dist
 	scripts/try-wheel $(PYTHON) dist/*.whl
+
+release-check: $(STAMP)  ## Version, changelog and citation agree; the wheel works in an empty environment
+	$(BIN)/python scripts/release-check
+	$(MAKE) wheel
 
 clean:  ## Remove what was built, but not the virtual environment
 	rm -rf dist build demo-output .pytest_cache .mypy_cache .ruff_cache

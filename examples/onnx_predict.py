@@ -1,7 +1,7 @@
 """Answer for images with an exported model: numpy, Pillow and onnxruntime, no torch, no homefold.
 
 homefold export model --to onnx --out model-onnx
-python onnx_predict.py model-onnx image.jpg …
+python examples/onnx_predict.py model-onnx image.jpg …
 """
 
 import json

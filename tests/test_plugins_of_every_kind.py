@@ -72,8 +72,8 @@ def test_a_manifold_of_a_plugin_is_fitted_projected_onto_saved_and_loaded(featur
         ManifoldProjector.load(tmp_path / "model")
     assert str(caught.value) == (
         f"the model in {tmp_path / 'model'} has the manifold 'pca', which is none of homefold's own (conv-vae, gan, "
-        "nearest, vae): it came from a plugin. Loading a model runs no code by itself; name that plugin again by "
-        "again, in Python by homefold.load_plugin."
+        "nearest, vae): it came from a plugin. Loading a model runs no code by itself; name its file again: by "
+        "plugin in a command, by homefold.load_plugin in Python."
     )
     load_plugin(PCA)
     again = ManifoldProjector.load(tmp_path / "model", device="cpu")

@@ -48,8 +48,9 @@ PUBLIC = {
 # In the sources, but not on an index of packages under the name it is imported by.
 DISTRIBUTIONS = {
     "PIL": "pillow",
-    "sklearn": "scikit-learn",
     "huggingface_hub": "huggingface-hub",
+    "python_multipart": "python-multipart",
+    "sklearn": "scikit-learn",
     "typing_extensions": "typing-extensions",
 }
 # Comes with torch, where there is a package for the platform; every use of it asks first.

@@ -107,17 +107,17 @@ def test_a_pickle_among_the_arrays_is_never_loaded(tmp_path: Path) -> None:
     assert "cannot be read" in folder.problems[0]
 
 
-COMMITTED = Path(__file__).parents[2] / "results"
+COMMITTED = Path(__file__).parents[2] / "study" / "records"
 
 
 @pytest.mark.parametrize(
     ("name", "runs"),
     [
-        ("h200/pacs.jsonl", 20),
-        ("h200/pacs-10-epochs.jsonl", 84),
-        ("h200/digits-dg.jsonl", 252),
-        ("h200/few-shot.jsonl", 27),
-        ("h200/cost.jsonl", 19),
+        ("before-pacs.jsonl.xz", 20),
+        ("before-pacs-10-epochs.jsonl.xz", 84),
+        ("before-digits-dg.jsonl.xz", 252),
+        ("before-few-shot.jsonl.xz", 27),
+        ("before-cost.jsonl.xz", 19),
     ],
 )
 def test_committed_records_are_read_as_they_lie(name: str, runs: int) -> None:
@@ -128,5 +128,7 @@ def test_committed_records_are_read_as_they_lie(name: str, runs: int) -> None:
 
 
 def test_a_file_of_something_else_is_told() -> None:
-    with pytest.raises(DataError, match=r"projection_defaults.jsonl, line 1 is not a run record \(it has no dataset"):
-        read_runs(COMMITTED / "projection_defaults.jsonl")
+    with pytest.raises(
+        DataError, match=r"projection-defaults.jsonl.xz, line 1 is not a run record \(it has no dataset"
+    ):
+        read_runs(COMMITTED / "projection-defaults.jsonl.xz")

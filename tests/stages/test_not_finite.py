@@ -50,7 +50,7 @@ def test_answers_without_projection_have_no_score_and_cannot_be_abstained_from()
     assert len(plain_predictions(("a", "b"), HALF[:0])) == 0
 
 
-@pytest.mark.parametrize("threshold", [math.nan, -0.1, -math.inf, "1", None, True])
+@pytest.mark.parametrize("threshold", [math.nan, -0.1, -math.inf, "1", True])
 def test_a_threshold_that_no_score_can_be_compared_with_is_refused(threshold):
     with pytest.raises(ConfigError, match="must be a number from 0; got"):
         answers().abstained(threshold)

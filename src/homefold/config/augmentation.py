@@ -120,7 +120,7 @@ AUGMENTATION_PRESETS: Mapping[str, AugmentationConfig] = MappingProxyType(
             noise_sigma=0.2,
         ),
         # A mirrored digit is another sign or none, and a tight crop cuts strokes that tell 1 from 7. Filters were
-        # chosen on left-out source domains of Digits-DG: docs/findings.md.
+        # chosen on left-out source domains of Digits-DG: study/training-digits.md.
         "digits": AugmentationConfig(crop_min_area=0.8, flip_probability=0.0, texture_probability=0.5),
         "none": AugmentationConfig(
             crop_min_area=1.0, flip_probability=0.0, jitter_probability=0.0, grey_probability=0.0

@@ -20,7 +20,7 @@ from homefold.errors import ConfigError
 
 __all__ = ["list_presets", "preset_config"]
 
-# A pretrained network at 224 px, as left-out source domains of PACS chose it (docs/findings.md).
+# A pretrained network at 224 px, as left-out source domains of PACS chose it (study/training-pacs.md).
 _DEFAULT = HomefoldConfig(
     features=FeatureConfig(
         temperature=0.2,

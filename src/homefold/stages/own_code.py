@@ -34,6 +34,6 @@ def require_registered(name: str, registry: Registry[Any], where: object) -> Non
     if name not in registry:
         raise ModelFileError(
             f"the model in {where} has the {registry.kind} {shown(name)}, which is none of homefold's own "
-            f"({', '.join(registry)}): it came from a plugin. Loading a model runs no code by itself; name the file of "
-            f"that plugin again, in Python by homefold.load_plugin."
+            f"({', '.join(registry)}): it came from a plugin. Loading a model runs no code by itself; name its file "
+            f"again: by plugin in a command, by homefold.load_plugin in Python."
         )

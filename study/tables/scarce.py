@@ -1,0 +1,212 @@
+"""Few images, kept weights, and the later questions: T3A with unit-length prototypes, familiar images."""
+
+from __future__ import annotations
+
+from statistics import mean
+
+from writing import markdown
+
+from tables.reading import (
+    PACS,
+    Accuracies,
+    accuracies,
+    average,
+    by_seed,
+    case_of,
+    computed,
+    each,
+    gain,
+    plain,
+    read,
+    records,
+    signed,
+    spread,
+)
+from tables.registry import table
+from tables.rounds import F
+
+
+def _on_targets(values: Accuracies) -> list[str]:
+    return [plain(each(values, target)) for target in PACS]
+
+
+@table("share")
+def share() -> str:
+    """How much of the starting weights to keep, all images, held-out source domains."""
+    found, rows = read("pacs-pairs-keep"), []
+    for kept in ("", "0.1", "0.2", "0.3", "0.5"):
+        changed = f":features.keep_pretrained={kept}" if kept else ""
+        row = [kept or "0"]
+        for method in (F, "vae"):
+            values = found[method + changed]
+            row += [plain(average(values)), _by_pair(values, found[method]) if kept else ""]
+        rows.append([*row, *_on_targets(found["vae" + changed])])
+    return markdown(["share kept", "f, no projection", "gain", "full method", "gain", *PACS.values()], rows)
+
+
+def _by_pair(values: Accuracies, control: Accuracies) -> str:
+    """The gain, whose error is over pairs of sources and domain: seeds of one are counted once."""
+    return gain(_without_seeds(values), _without_seeds(control))
+
+
+def _without_seeds(values: Accuracies) -> Accuracies:
+    seedless = {case._replace(seed=0) for case in values}
+    # One training a case: the error is over cases, as the page says.
+    return {
+        case._replace(sources=(*case.sources, case.target)): mean(
+            value for own, value in values.items() if own[:2] == case[:2]
+        )
+        for case in seedless
+    }
+
+
+@table("frozen")
+def frozen() -> str:
+    """A frozen backbone on the targets."""
+    rows = [
+        [
+            "full method" if method.startswith("vae") else "f, no projection",
+            *_on_targets(values),
+            spread(by_seed(values)),
+        ]
+        for method, values in read("pacs-freeze").items()
+    ]
+    return markdown(["frozen backbone", *PACS.values(), "mean"], rows)
+
+
+def _recipe(method: str) -> tuple[str, dict[str, str]]:
+    kind, _, settings = method.partition(":")
+    words = (word.partition("=") for word in settings.split(",") if word)
+    return kind, {name.removeprefix("features."): value for name, _, value in words}
+
+
+def _small(name: str) -> str:
+    runs = records(name)
+    cases = len({case_of(run) for run in runs if run.accuracy is not None})
+    found, rows = accuracies(runs), []
+    for method, values in found.items():
+        kind, settings = _recipe(method)
+        label = {"vae": "full method", F: "f", "deep-all": "Deep All"}[kind]
+        kept = "frozen" if settings.get("freeze") else settings.get("keep_pretrained", "0")
+        row = [label, settings.get("epochs", "30"), settings.get("learning_rate", "0.1"), kept]
+        rows.append([*row, plain(mean(values.values())), str(cases - len(values))])
+    rows.sort(key=lambda row: (int(row[-1]) > 0, -float(row[-2])))
+    return markdown(["", "epochs", "rate", "share kept", "accuracy", f"failed of {cases}"], rows)
+
+
+@table("small-10")
+def small_10() -> str:
+    """Recipes for ten images a class and domain."""
+    return _small("pacs-pairs-small-10")
+
+
+@table("small-40")
+def small_40() -> str:
+    """Recipes for forty images a class and domain."""
+    return _small("pacs-pairs-small-40")
+
+
+@table("small-pairs")
+def small_pairs() -> str:
+    """Recipes for 5, 20 and 100 images a class and domain, held-out source domains."""
+    runs, rows = records("pacs-pairs-small"), []
+    for size in (5, 20, 100):
+        found = accuracies(run for run in runs if run.facts["source_images_per_class"] == size)
+        for method, values in sorted(found.items(), key=lambda item: (len(item[1]) < 12, -mean(item[1].values()))):
+            kind, settings = _recipe(method)
+            if kind != "vae":
+                continue
+            row = [str(size), settings.get("epochs", "30"), settings.get("learning_rate", "0.1")]
+            without = found.get(method.replace("vae", F), {})
+            alone = plain(mean(without.values())) if len(without) == 12 else ""
+            complete = plain(mean(values.values())) if len(values) == 12 else f"{len(values)} of 12 ran"
+            rows.append([*row, settings.get("keep_pretrained", "0"), complete, alone])
+    return markdown(["images", "epochs", "rate", "share kept", "full method", "f"], rows)
+
+
+@table("small-targets")
+def small_targets() -> str:
+    """The chosen recipe of each size beside the controls, on the targets."""
+    runs, rows = records("pacs-small-targets"), []
+    names = {"linear-probe": "linear probe", "deep-all": "Deep All", F: "f", "vae": "full method"}
+    for size in (5, 10, 20, 40, 100):
+        for method, values in accuracies(run for run in runs if run.facts["source_images_per_class"] == size).items():
+            kind, settings = _recipe(method)
+            label = f"{names[kind]}, recipe for {size}" if settings else names[kind]
+            whole = plain(mean(values.values())) if len(values) == 4 else ""
+            each_target = {case.target: plain(value) for case, value in values.items()}
+            rows.append([str(size), label, *(each_target.get(target, "collapsed") for target in PACS), whole])
+    return markdown(["images", "", *PACS.values(), "mean"], rows)
+
+
+@table("few-images")
+def few_images() -> str:
+    """Sixteen images a class and domain at 96 px on a CPU, one seed."""
+    found = read("pacs-few-images_2core")
+    before = next(name for name in found if "features.temperature=0.1" in name)
+    names = {"f before the study": before, "f, the preset": F, "full method": "vae"}
+    rows = [[label, *_on_targets(found[name]), plain(average(found[name]))] for label, name in names.items()]
+    return markdown(["", *PACS.values(), "mean"], rows)
+
+
+def _old_and_new(new: str, old: str, views: str, styles: str) -> str:
+    t3a = "t3a+without-projection"
+    names = {
+        F: "f, no projection",
+        t3a: "T3A",
+        f"vae:{styles}": "full method",
+        f"{t3a}:{styles}": "T3A on styles",
+        f"{F}:{views}": "f, more views",
+        f"{t3a}:{views}": "T3A, more views",
+        f"vae:{styles},{views}": "full method, more views",
+        f"{t3a}:{styles},{views}": "T3A on styles, more views",
+    }
+    now, before, rows = read(new), read(old), []
+    for method, label in names.items():
+        values, older = now[method], before.get(method, {})
+        was = plain(average({case: older[case] for case in values})) if values.keys() <= older.keys() else ""
+        rows.append([label, plain(average(values)), gain(values, now[F]) if method != F else "0", was])
+    return markdown(["", "mean of the targets", "to no projection", "older T3A"], rows)
+
+
+@table("t3a-pacs")
+def t3a_pacs() -> str:
+    """T3A with unit-length prototypes on PACS."""
+    styles = "style.blocks=early,style.manifold=domains"
+    return _old_and_new("pacs-t3a", "pacs-projections-7", "projection.views=8", styles)
+
+
+@table("t3a-digits")
+def t3a_digits() -> str:
+    """T3A with unit-length prototypes on Digits-DG."""
+    return _old_and_new("digits-dg-t3a", "digits-dg-projections-7", "projection.textures=4", "style.blocks=early")
+
+
+@table("t3a-pairs")
+def t3a_pairs() -> str:
+    """T3A with unit-length prototypes on held-out sources of Digits-DG."""
+    found = read("digits-dg-pairs-t3a")
+    names = {
+        "T3A on styles, filters": "t3a+without-projection:style.blocks=early,projection.textures=4",
+        "T3A, filters": "t3a+without-projection:projection.textures=4",
+        "full method, filters": "vae:style.blocks=early,projection.textures=4",
+        "f, no projection": F,
+    }
+    rows = [[name, plain(average(found[m])), gain(found[m], found[F]) if m != F else "0"] for name, m in names.items()]
+    return markdown(["held-out sources", "mean", "to no projection"], rows)
+
+
+@table("familiar")
+def familiar() -> str:
+    """Rules that say which images are projected."""
+    rows = [
+        [
+            row["rule"],
+            *(signed(row[name]) for name in ("familiar", "worst_familiar", "unseen")),
+            *(f"{row[name]:.0f} %" for name in ("familiar_moved", "unseen_moved")),
+        ]
+        for row in computed("familiar-images")
+        if row["method"] == "vae"
+    ]
+    head = ["projected", "familiar", "worst of 12", "unseen", "familiar moved", "unseen moved"]
+    return markdown(head, rows)
