@@ -129,7 +129,7 @@ def backbone_features(
 
 def _digest_of(image: np.ndarray) -> bytes:
     hasher = hashlib.blake2b(repr(image.shape).encode(), digest_size=_DIGEST_BYTES)
-    hasher.update(np.ascontiguousarray(image))
+    hasher.update(np.ascontiguousarray(image).data)
     return hasher.digest()
 
 
