@@ -5,8 +5,8 @@
 
 The bare loop is what one writes first: batches of 32 bytes to floats, normalised, through the model. Both take turns
 within each repeat; a pair of turns gives a ratio, and their median is reported. On a CPU the seconds are those of the
-processor, as others may be using the machine. What is done once a network (trying
-which tile gives the same bytes, hashing its weights) is timed beside them, not in the ratio. Weights are random.
+processor, as others may be using the machine. What is done once a network (trying which tile gives the same bytes,
+hashing its weights) is timed beside them, not in the ratio. Weights are random.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from importlib.util import find_spec
 
 import huggingface_hub
 import pytest
@@ -16,6 +17,7 @@ from homefold.cli import main
 from homefold.config import replace_settings
 from homefold.config.normalisation import STATISTICS, published_input
 from homefold.errors import ConfigError, HomefoldError, ModelFileError
+from homefold.export import export_onnx
 from homefold.features.backbones import build_backbone, find_weights
 from homefold.features.blocks import backbone_blocks, early_blocks
 from homefold.features.network import FeatureNet
@@ -182,7 +184,7 @@ class TestWeights:
 
 
 @pytest.mark.slow
-def test_a_saved_tower_is_loaded_and_told_of(few_digits, tmp_path, capsys):
+def test_a_saved_tower_is_loaded_exported_and_told_of(few_digits, tmp_path, capsys):
     torch.manual_seed(0)
     path = tmp_path / "weights.safetensors"
     save_file(build_backbone(TINY).state_dict(), path)
@@ -202,6 +204,9 @@ def test_a_saved_tower_is_loaded_and_told_of(few_digits, tmp_path, capsys):
     street = few_digits.only("street")
     loaded = Homefold.load(tmp_path / "model", device="cpu")
     assert (loaded.predict(street).probabilities == model.predict(street).probabilities).all()
+    if find_spec("onnxruntime") and find_spec("onnxscript"):
+        exported = export_onnx(loaded, tmp_path / "onnx")
+        assert exported.probability_difference < 2e-4
     capsys.readouterr()
     assert main(["info", str(tmp_path / "model")]) == 0
     told = " ".join(capsys.readouterr().out.split())
