@@ -41,9 +41,9 @@ def passes(monkeypatch) -> list[int]:
     """How many images pass the backbone, call by call."""
     seen: list[int] = []
 
-    def counted(net, images, device):
+    def counted(net, images, device, *, pooled):
         seen.append(len(images))
-        return extract_features(net, images, device)
+        return extract_features(net, images, device, pooled=pooled)
 
     monkeypatch.setattr(frozen, "extract_features", counted)
     return seen
@@ -72,7 +72,7 @@ def test_only_images_that_were_never_seen_pass_in_whatever_order_they_come(net, 
     assert passes == [40, 3]
     assert torch.equal(fewer, expected[order[:10]])
     assert torch.equal(mixed[3:], expected[order])
-    assert torch.equal(mixed[:3], extract_features(frozen._Backbone(net), brighter[:3], CPU))
+    assert torch.equal(mixed[:3], extract_features(net, brighter[:3], CPU, pooled=True))
 
 
 def test_other_weights_or_statistics_are_another_network(net, images):

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
 
 from homefold.data.cache.directory import cache_directory
 from homefold.errors import ModelFileError
@@ -105,7 +104,7 @@ def backbone_features(
     names = [_digest_of(image) for image in images] if cache is not None else []
     known = cache.read(names) if cache is not None else {}
     there = np.array([name in known for name in names] if known else np.zeros(len(images)), dtype=bool)
-    missing, parts, backbone = np.flatnonzero(~there), [], _Backbone(net)
+    missing, parts = np.flatnonzero(~there), []
     if not len(missing):
         return torch.stack([known[name] for name in names]).to(device)
     with reporter.task("Backbone", total=len(missing)) as bar:
@@ -113,7 +112,7 @@ def backbone_features(
             rows = missing[start : start + _SEEN_AT_ONCE]
             # A slice of mapped images is read as it is needed; rows picked out are copied.
             pixels = images[start : start + len(rows)] if not known else images[rows]
-            parts.append(extract_features(backbone, pixels, device))
+            parts.append(extract_features(net, pixels, device, pooled=True))
             if cache is not None and not _kept(cache, [names[row] for row in rows], parts[-1], reporter):
                 cache = None
             bar.advance(len(rows))
@@ -150,14 +149,3 @@ def head_features(net: FeatureNet, pooled: torch.Tensor, image_size: tuple[int, 
         preferred = image_tile(image_size, pooled.device)
         size = steady_tile(net.head, "head", net.head, tuple(pooled.shape[1:]), preferred, pooled.device)
         return apply_in_tiles(lambda rows: net.head(rows).float(), pooled, size)
-
-
-class _Backbone(nn.Module):
-    """Images to what f's head is given."""
-
-    def __init__(self, net: FeatureNet) -> None:
-        super().__init__()
-        self.net = net
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        return self.net.pooled(images)
