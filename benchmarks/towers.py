@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -32,6 +33,8 @@ from homefold.runtime.device import resolve_device
 _TOWERS = ("vit_small_patch14_dinov2", "vit_small_patch16_dinov3", "vit_base_patch32_clip_224")
 _BATCH = 32
 
+T = TypeVar("T")
+
 
 @torch.no_grad()
 def bare_loop(net: FeatureNet, images: np.ndarray, device: torch.device) -> torch.Tensor:
@@ -43,8 +46,8 @@ def bare_loop(net: FeatureNet, images: np.ndarray, device: torch.device) -> torc
     return torch.cat(parts)
 
 
-def _timed(function: Callable[[], torch.Tensor], device: torch.device) -> tuple[torch.Tensor, float]:
-    found: list[torch.Tensor] = []
+def _timed(function: Callable[[], T], device: torch.device) -> tuple[T, float]:
+    found: list[T] = []
     before = time.process_time()
     seconds = seconds_of(lambda: found.append(function()), device)
     return found[0], time.process_time() - before if device.type == "cpu" else seconds
@@ -56,7 +59,7 @@ def measured(name: str, images: np.ndarray, repeats: int, device: torch.device) 
     normalisation = published_input(f"timm:{name}")["preprocessing.normalisation"]
     backbone = build_backbone(f"timm:{name}", "none", (side, side))
     net = FeatureNet(backbone, (side, side), head="none", feature_dim=0, normalisation=normalisation).to(device).eval()
-    keying = seconds_of(lambda: frozen_key(net, device), device)  # short, so that its wall clock will do
+    _, keying = _timed(lambda: frozen_key(net, device), device)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HOMEFOLD_CACHE"] = folder
         once = seconds_of(lambda: backbone_features(net, 255 - images[:1], device), device)
