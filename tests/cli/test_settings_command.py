@@ -43,7 +43,7 @@ def test_names_and_parts_choose_what_is_shown(homefold: Homefold) -> None:
         "look.leave_familiar",
         "features.epochs",
     ]
-    assert "features.epochs: a whole number (default: 30; paper: 200; foundation: 10; foundation-tuned: 10)" in lines
+    assert "features.epochs: a whole number (default: 30; paper: 200; foundation, foundation-tuned: 10)" in lines
     assert "    Passes over the training images." in lines
     assert homefold("settings", "projection.views") == homefold("settings", "look.views")
 
