@@ -113,3 +113,36 @@ def test_styles_are_moved_in_every_way_there_is_beside_a_copy(benchmark, tmp_pat
     assert [row["way"] for row in rows] == ["copy", "torch"] * 4
     assert [row["dtype"] for row in rows] == ["bfloat16"] * 4 + ["float32"] * 4
     assert [row["times_copy"] for row in rows[::2]] == [1.0] * 4
+
+
+def test_towers_are_extracted_beside_a_bare_loop_and_read_back(benchmark, tmp_path):
+    pytest.importorskip("timm")
+    benchmark("towers").main(["--quick", "--device", "cpu", "--out", str(tmp_path / "r.json")])
+    (row,) = result(tmp_path / "r.json")["rows"]
+    assert row["times_bare_loop"] > 0
+    assert row["images"] == 12
+
+
+def test_the_table_of_towers_has_a_column_for_every_domain(benchmark, few_digits, tmp_path, capsys, monkeypatch):
+    pytest.importorskip("timm")
+    module = benchmark("foundation_table")
+    monkeypatch.setattr(module, "load_dataset", lambda data, size: few_digits)
+    words = [
+        "made up",
+        "--tower",
+        "timm:vit_tiny_patch16_224",
+        "--weights",
+        "none",
+        "--image-size",
+        "16",
+        "--device",
+        "cpu",
+    ]
+    module.main([*words, "--out", str(tmp_path / "r.json")])
+    (row,) = result(tmp_path / "r.json")["rows"]
+    accuracies = [row[domain] for domain in few_digits.domain_names]
+    assert row["mean"] == pytest.approx(sum(accuracies) / 4)
+    header, _, line = capsys.readouterr().out.strip().splitlines()
+    assert header.endswith("may have been seen in pretraining |")
+    assert line.startswith("| timm:vit_tiny_patch16_224 | 16 |")
+    assert line.endswith("| unknown |")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from homefold.config import HomefoldConfig, LookConfig, SearchConfig, config_to_
 from homefold.config.backbones import BACKBONES
 from homefold.config.grammar import saved_config
 from homefold.config.manifold import MANIFOLDS
+from homefold.config.normalisation import published_input
 from homefold.config.recipe import DataFacts, recipe
 from homefold.data.arrays import dataset_from_arrays, images_from_array
 from homefold.data.dataset import DatasetKeys, DomainDataset
@@ -34,11 +34,11 @@ from homefold.data.registry import (
 )
 from homefold.errors import ConfigError, DataError, ModelFileError, shown
 from homefold.features import FeatureNet
-from homefold.features.blocks import last_modules
+from homefold.features.blocks import early_blocks, last_modules
 from homefold.manifold import build_manifold
 from homefold.projection import Projection
 from homefold.runtime.device import deterministic_algorithms, resolve_device
-from homefold.runtime.module_state import rebuilt
+from homefold.runtime.module_state import module_digest, rebuilt
 from homefold.runtime.processes import current_processes
 from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter
 from homefold.runtime.provenance import versions
@@ -268,7 +268,7 @@ class Homefold:
             key=TaskKey(
                 source=DatasetKeys(dataset).of_labelled(np.arange(len(dataset))),
                 config=config,
-                network=_network_key(self._custom_backbone),
+                network="" if self._custom_backbone is None else module_digest(self._custom_backbone),
                 deterministic=self.deterministic,
             ),
             source=dataset,
@@ -305,7 +305,21 @@ class Homefold:
                 "has others, name them by style.blocks."
             )
         style_modules(net.backbone, style.blocks)
+        self._tell_of_the_backbone(net.backbone)
         return replace(self.config, style=style)
+
+    def _tell_of_the_backbone(self, backbone: nn.Module) -> None:
+        """Say what of the settings this network has no use for, or was not trained with."""
+        features, given = self.config.features, self.config.preprocessing.normalisation
+        nowhere = not features.mix_style_layers and not early_blocks(backbone, self._size)
+        if features.mix_style_probability and nowhere:
+            self.reporter.message("MixStyle is off: this network has no early blocks that give fine feature maps.")
+        trained_with = published_input(features.backbone).get("preprocessing.normalisation", given)
+        if features.weights != "none" and trained_with != given:
+            self.reporter.message(
+                f"{features.backbone} was trained with the normalisation {trained_with}, and this fit uses {given}: "
+                f"expect worse features, or set preprocessing.normalisation={trained_with}."
+            )
 
     def _source_dataset(
         self,
@@ -684,14 +698,3 @@ def _stages_in(work_dir: Path | str | None) -> StageStore:
     if work_dir is not None and current_processes().is_first:
         return StageStore(work_dir)
     return MemoryStages(work_dir)
-
-
-def _network_key(backbone: nn.Module | None) -> str:
-    """Stands for a network of the user's own: its structure and the weights that it starts from."""
-    if backbone is None:
-        return ""
-    hasher = hashlib.sha256(repr(backbone).encode())
-    for name, value in backbone.state_dict().items():
-        hasher.update(name.encode())
-        hasher.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
-    return hasher.hexdigest()[:24]

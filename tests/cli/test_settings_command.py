@@ -22,11 +22,14 @@ def test_every_setting_is_listed_with_its_explanation_and_what_presets_set(homef
         "about": "Passes over the training images.",
         "values": "a whole number",
         "default": 30,
-        "presets": {"paper": 200},
+        "presets": {"paper": 200, "foundation": 10, "foundation-tuned": 10},
     }
     assert listed["features.freeze"]["values"] == "none or backbone"
     assert listed["manifold.epochs"]["values"] == "a whole number or none"
-    assert (listed["style.blocks"]["default"], listed["style.blocks"]["presets"]) == (["early"], {"paper": []})
+    assert (listed["style.blocks"]["default"], listed["style.blocks"]["presets"]) == (
+        ["early"],
+        {"paper": [], "foundation": [], "foundation-tuned": []},
+    )
 
 
 def test_names_and_parts_choose_what_is_shown(homefold: Homefold) -> None:
@@ -40,7 +43,7 @@ def test_names_and_parts_choose_what_is_shown(homefold: Homefold) -> None:
         "look.leave_familiar",
         "features.epochs",
     ]
-    assert "features.epochs: a whole number (default: 30; paper: 200)" in lines
+    assert "features.epochs: a whole number (default: 30; paper: 200; foundation, foundation-tuned: 10)" in lines
     assert "    Passes over the training images." in lines
     assert homefold("settings", "projection.views") == homefold("settings", "look.views")
 

@@ -102,7 +102,7 @@ def test_a_killed_training_goes_on_to_the_same_bytes_without_another_pass(
 
     with pytest.raises(Killed):
         start(several, few_digits, checkpoint=checkpoint, on_epoch=kill)
-    monkeypatch.setattr("homefold.features.training.extract_features", None)
+    monkeypatch.setattr("homefold.features.training.backbone_features", None)
     resumed = start(several, few_digits, checkpoint=checkpoint)
     assert same_bytes(whole.net.state_dict(), resumed.net.state_dict())
     assert resumed.report == whole.report
@@ -153,10 +153,11 @@ def test_freezing_alone_turns_off_what_a_preset_has_and_leaves_the_rest(preset):
     assert frozen.features.mix_style_probability == 0
     assert frozen.look.views == min(plain.look.views, 6)
     room = {"augmentation": plain.features.augmentation, "mix_style_probability": plain.features.mix_style_probability}
-    assert replace(frozen.features, freeze="none", **room) == plain.features
+    room = {**room, "freeze": plain.features.freeze, "adapter_rank": plain.features.adapter_rank}
+    assert replace(frozen.features, **room) == plain.features
     assert replace(frozen, features=plain.features, look=plain.look) == plain
     assert with_settings(plain, "features.freeze=backbone") == frozen
-    assert replace_settings(plain, {"features.freeze": "none"}) == plain
+    assert replace_settings(plain, {"features.freeze": plain.features.freeze}) == plain
 
 
 @pytest.mark.parametrize(

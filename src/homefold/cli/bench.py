@@ -69,10 +69,8 @@ class BenchCommand:
     preset: Annotated[Literal["paper", "default", "thorough", "quick"], Arg("NAME", "")] = "default"
     """paper (the text to the letter), default (what serves users best), thorough (the same, and several looks at each
     image to be answered) or quick (a small network, minutes)."""
-    recipe: Annotated[
-        Literal["authors", "ours"] | None, Arg("NAME", default="(default: authors; with --preset quick, ours)")
-    ] = None
-    """How methods of other papers run: as their authors ran them, or as ours. METHOD:recipe=ours is for one method."""
+    recipe: Annotated[Literal["authors", "ours"] | None, Arg("NAME", default="(default: authors)")] = None
+    """How methods of other papers run: as their authors ran them, or as ours (as with --preset quick)."""
     backbone: Annotated[Names, Arg("NAME", default="(default: the suite's)")] = ()
     """Which networks to run with."""
     weights: Annotated[str, Arg("WEIGHTS", default="(default: the preset's)")] = ""

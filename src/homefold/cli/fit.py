@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["FitOptions", "run"]
 
 AUTO = "auto"
-_Preset = Literal["auto", "default", "thorough", "small", "small-thorough", "paper"]
+_Preset = Literal["auto", "default", "thorough", "small", "small-thorough", "paper", "foundation", "foundation-tuned"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,8 @@ class FitOptions:
     """Domains to leave out: their images are not even opened."""
     preset: Annotated[_Preset, Arg("NAME", "")] = "auto"
     """Settings to start from: auto (what suits images and device; this unless another is named), default (ResNet-18
-    at 224 px), small (from scratch at 32 px), thorough or small-thorough (several looks, slow), or paper."""
+    at 224 px), small (from scratch at 32 px), thorough or small-thorough (several looks, slow), paper,
+    foundation (a frozen CLIP) or foundation-tuned."""
     config: Annotated[Path | None, Arg("FILE.toml")] = None
     """Settings to change, as TOML; --set and flags win over it."""
     set: Annotated[Names, Arg("NAME=VALUE")] = ()
@@ -122,7 +123,7 @@ def _fit_and_save(options: FitOptions, config: HomefoldConfig, device: torch.dev
     _require_free(options.out, options.overwrite)
     # These complain before images are decoded.
     config.require_consistent()
-    build_backbone(config.features.backbone, config.features.weights)
+    build_backbone(config.features.backbone, config.features.weights, (config.preprocessing.image_size,) * 2)
     if options.preset == AUTO:
         from homefold.stages.estimate import announcement
 

@@ -46,6 +46,9 @@ class FeatureConfig:
     freeze: Literal["none", "backbone"] = "none"
     """What keeps its weights: none, or backbone (only the head learns, on features of the images computed once;
     augmentation and MixStyle are off)."""
+    adapter_rank: CountFromZero = 0
+    """Rank of the low-rank adapters (LoRA) by which alone the layers of a transformer learn, and which are merged into
+    its weights after training; needs homefold[peft]. 0 trains all weights."""
 
     metric_weight: FromZero = 1.0
     """Weight of the pairwise metric loss L_A."""
@@ -123,6 +126,11 @@ class FeatureConfig:
             )
         if self.freeze == "backbone":
             self._require_frozen()
+        if self.adapter_rank and self.runs > 1:
+            raise ConfigError(
+                "features.runs averages weights, and the mean of adapters is not the adapter of the mean; set "
+                "features.runs=1 with features.adapter_rank."
+            )
 
     def _require_frozen(self) -> None:
         """Refuse what needs a backbone that sees images in training."""
@@ -135,6 +143,11 @@ class FeatureConfig:
             raise ConfigError(
                 "features.freeze=backbone leaves the backbone as it started, so there is nothing to give back; set "
                 "features.keep_pretrained=0."
+            )
+        if self.adapter_rank:
+            raise ConfigError(
+                "features.freeze=backbone lets nothing in the backbone learn, and features.adapter_rank lets adapters "
+                "in it; set one of them back (features.freeze=none, or features.adapter_rank=0)."
             )
         off = {f"augmentation.{name}": value for name, value in self.augmentation.to_turn_off().items()}
         if self.mix_style_probability:

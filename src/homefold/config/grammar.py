@@ -169,10 +169,13 @@ def _type_of(name: str) -> Any:
 def _make_room(config: HomefoldConfig, settings: Mapping[str, Any]) -> HomefoldConfig:
     """`config` with all off that these settings, once they are replaced, leave no room for.
 
-    A frozen backbone sees images once and as they are: no augmentation, no MixStyle, and so no mirrored views.
+    A frozen backbone sees images once and as they are: no adapters, no augmentation, no MixStyle, and so no mirrored
+    views.
     """
     if str(settings.get("features.freeze")) != "backbone":
         return config
-    features = replace(config.features, augmentation=augmentation_preset("none"), mix_style_probability=0.0)
+    features = replace(
+        config.features, augmentation=augmentation_preset("none"), mix_style_probability=0.0, adapter_rank=0
+    )
     views = min(config.look.views, MOST_VIEWS // 2)
     return replace(config, features=features, look=replace(config.look, views=views))

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from homefold.config.features import FeatureConfig
 from homefold.config.manifold import ManifoldConfig
+from homefold.config.normalisation import Normalisation
 from homefold.config.search import SearchConfig
 from homefold.config.values import Count, FromZero, FromZeroBelowOne, Positive, Seed, Share, dataclass
 from homefold.config.views import MOST_TEXTURES, MOST_VIEWS, View, fixed_views
@@ -19,14 +20,12 @@ __all__ = [
     "ClassifierConfig",
     "HomefoldConfig",
     "LookConfig",
-    "Normalisation",
     "PreprocessingConfig",
     "StyleConfig",
     "look_preset",
 ]
 
 EARLY = "early"
-Normalisation = Literal["imagenet", "half", "none"]
 
 _LARGEST_IMAGE_PX = 10_000
 
@@ -40,7 +39,8 @@ class PreprocessingConfig:
     resize: Literal["squash", "crop"] = "squash"
     """squash ignores the aspect ratio and keeps every pixel in view; crop cuts out the centre square."""
     normalisation: Normalisation = "imagenet"
-    """Statistics that the backbone expects: imagenet, half (to −1…1) or none."""
+    """Statistics that the backbone expects: imagenet, half (to −1…1), none, or clip, dpn or satellite, as timm
+    has them."""
 
 
 @dataclass(frozen=True)

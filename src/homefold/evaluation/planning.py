@@ -213,7 +213,8 @@ class Planner:
             (backbone, name): self._config(backbone, method) for (backbone, name), method in self._methods.items()
         }
         for backbone, config in self._configs.items():
-            build_backbone(backbone, config.features.weights)  # complains before images are decoded
+            side = config.preprocessing.image_size
+            build_backbone(backbone, config.features.weights, (side, side))  # complains before images are decoded
             self._check_methods(backbone, config.features.weights)
 
     def _config(self, backbone: str, method: Method | None = None) -> HomefoldConfig:
@@ -232,9 +233,10 @@ class Planner:
         checked = {weights}
         for name in self.method_names:
             method = self._methods[backbone, name]
-            features = method.configure(self._own_configs[backbone, name], self.options.preset).features
+            config = method.configure(self._own_configs[backbone, name], self.options.preset)
+            features, side = config.features, config.preprocessing.image_size
             if features.weights not in checked:
-                build_backbone(features.backbone, features.weights)
+                build_backbone(features.backbone, features.weights, (side, side))
                 checked.add(features.weights)
 
     def data(self, config: HomefoldConfig) -> BenchData:

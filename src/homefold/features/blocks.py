@@ -15,6 +15,8 @@ from homefold.features.stage_maps import NamedPart, named_cuts
 __all__ = ["backbone_blocks", "block_outputs", "early_blocks", "inner_blocks", "last_modules"]
 
 _COARSEST = 16
+# What holds the layers of a transformer, or the stages of one with several: as timm calls them.
+_CALLED = {"blocks": "block", "layers": "stage", "stages": "stage"}
 
 
 def backbone_blocks(backbone: nn.Module) -> dict[str, tuple[nn.Module, ...]]:
@@ -24,7 +26,9 @@ def backbone_blocks(backbone: nn.Module) -> dict[str, tuple[nn.Module, ...]]:
 
     A residual network has `stem` and `layer1` to `layer4`, the digits nets `block1` to `block4`, the wide residual
     network `stem` and `group1` to `group3`, AlexNet `features1` to `features3` (each up to a pooling) and
-    `classifier`; any other network has its children that learn something, by their own names.
+    `classifier`. A transformer has `stem` and its layers, `block1` to `block12` say, or its stages, `stage1` to
+    `stage4`, where it has such; then its last norm. Any other network has its children that learn something, by their
+    own names.
 
     >>> from homefold.features.backbones import build_backbone
     >>> list(backbone_blocks(build_backbone("digits")))
@@ -114,8 +118,25 @@ def _named_parts(backbone: nn.Module) -> list[NamedPart]:
         names = list(children)
         stem, rest = names[: names.index("layer1")], names[names.index("layer1") :]
         return [("stem", [children[name] for name in stem]), *((name, [children[name]]) for name in rest)]
+    if "patch_embed" in children:
+        return _parts_of_transformer(children)
     features = children.get("features")
     if isinstance(features, nn.Sequential) and any(isinstance(layer, nn.MaxPool2d) for layer in features):
         rest = [name for name in children if name != "features"]
         return [*named_cuts(features, nn.MaxPool2d, "features"), *((name, [children[name]]) for name in rest)]
     return [(name, [child]) for name, child in children.items()]
+
+
+def _parts_of_transformer(children: dict[str, nn.Module]) -> list[NamedPart]:
+    """What comes before the layers, each layer, and what comes after them by its own name."""
+    parts: list[NamedPart] = []
+    before: list[nn.Module] = []
+    for name, child in children.items():
+        called = _CALLED.get(name)
+        if called and not parts and isinstance(child, nn.Sequential | nn.ModuleList):
+            parts = [("stem", before), *((f"{called}{number}", [layer]) for number, layer in enumerate(child, start=1))]
+        elif parts:
+            parts.append((name, [child]))
+        else:
+            before.append(child)
+    return parts or [(name, [child]) for name, child in children.items()]

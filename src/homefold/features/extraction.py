@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from torch import nn
 
 from homefold.config.views import WHOLE, View
 from homefold.features.batches import ImageStore
+from homefold.features.network import FeatureNet
 from homefold.features.views import apply_view, mean_of_views
 from homefold.runtime.tiles import apply_in_tiles, steady_tile
 
@@ -34,7 +35,7 @@ def extract_views(net: nn.Module, images: np.ndarray, device: torch.device, view
 
 
 def extract_features(
-    net: nn.Module, images: np.ndarray, device: torch.device, *, view: View = WHOLE[0]
+    net: nn.Module, images: np.ndarray, device: torch.device, *, view: View = WHOLE[0], pooled: bool = False
 ) -> torch.Tensor:
     """Features `(n, d)` of `images: (n, h, w, 3)` uint8, on `device`, in tiles of a fixed size.
 
@@ -43,10 +44,15 @@ def extract_features(
         images: in memory or mapped from a file.
         device: where to compute.
         view: how each image is seen.
+        pooled: give what f's backbone does, without the head.
     """
+    function: Callable[[torch.Tensor], torch.Tensor] = net
+    if pooled:
+        assert isinstance(net, FeatureNet)
+        function = net.pooled
 
     def forward(images: torch.Tensor) -> torch.Tensor:
-        z: torch.Tensor = net(images if view == WHOLE[0] else apply_view(images, view))
+        z: torch.Tensor = function(images if view == WHOLE[0] else apply_view(images, view))
         return z
 
     def as_stored(images: torch.Tensor) -> torch.Tensor:
@@ -57,5 +63,7 @@ def extract_features(
     height, width = images.shape[1:3]
     net.eval()
     with torch.no_grad():
-        size = steady_tile(net, view, as_stored, (3, height, width), image_tile((height, width), device), device)
+        size = steady_tile(
+            net, (view, pooled), as_stored, (3, height, width), image_tile((height, width), device), device
+        )
         return apply_in_tiles(lambda rows: forward(store.batch(rows)).float(), torch.arange(len(images)), size)

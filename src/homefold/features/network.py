@@ -8,18 +8,13 @@ import torch
 from torch import nn
 
 from homefold.config.features import FeatureConfig, Head
-from homefold.config.whole import Normalisation
+from homefold.config.normalisation import STATISTICS, Normalisation
 from homefold.errors import ConfigError
 from homefold.features.backbones import build_backbone, output_dim
 from homefold.runtime.seeding import isolated_seed
 
 __all__ = ["FeatureNet", "build_feature_net", "build_head"]
 
-_STATISTICS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
-    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
-    "half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
-    "none": ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
-}
 _HIDDEN_LAYERS = {"mlp": 1, "office-home": 2}
 
 
@@ -80,7 +75,7 @@ class FeatureNet(nn.Module):
         self.backbone_dim = output_dim(backbone, image_size)
         self.feature_dim = feature_dim or self.backbone_dim
         self.head = build_head(head, self.backbone_dim, self.feature_dim)
-        mean, std = _STATISTICS[normalisation]
+        mean, std = STATISTICS[normalisation]
         self.register_buffer("mean", torch.tensor(mean).view(1, 3, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(1, 3, 1, 1), persistent=False)
 
@@ -115,7 +110,7 @@ def build_feature_net(
     """
     with isolated_seed(seed, "network"):
         if backbone is None:
-            backbone = build_backbone(config.backbone, config.weights if pretrained else "none")
+            backbone = build_backbone(config.backbone, config.weights if pretrained else "none", image_size)
         else:
             backbone = copy.deepcopy(backbone).requires_grad_(True)
         return FeatureNet(

@@ -18,10 +18,11 @@ from homefold.config.backbones import BACKBONES
 from homefold.config.features import FeatureConfig
 from homefold.data.dataset import DomainDataset
 from homefold.errors import ConfigError, FeatureCollapseError, TrainingDivergedError
+from homefold.features.adapters import adapted
 from homefold.features.averaging import FinishedRuns
 from homefold.features.batches import FeatureStore
 from homefold.features.collapse import FeatureSpread, metric_advice
-from homefold.features.extraction import extract_features
+from homefold.features.frozen import backbone_features
 from homefold.features.loop import Batch, TrainingRun, complete_run, go_on_from
 from homefold.features.loss import pairwise_metric_loss_bound
 from homefold.features.mix_style import mixed_styles
@@ -32,8 +33,6 @@ from homefold.runtime.seeding import derive_seed, isolated_seed
 from homefold.store.files import read_state
 
 __all__ = ["FeatureReport", "TrainedFeatures", "train_features"]
-
-_SEEN_AT_ONCE = 512
 
 
 @dataclass(frozen=True)
@@ -111,6 +110,26 @@ def train_features(
         )
     if objective_state is not None:
         objective.load_state_dict(objective_state)
+    if config.adapter_rank:
+        config.require_consistent()
+    with adapted(net.backbone, config.adapter_rank, dataset.image_size, seed):
+        return _train(config, net, objective, dataset, train, held_out, seed, device, checkpoint, reporter, on_epoch)
+
+
+def _train(
+    config: FeatureConfig,
+    net: FeatureNet,
+    objective: Objective,
+    dataset: DomainDataset,
+    train: np.ndarray,
+    held_out: np.ndarray,
+    seed: int,
+    device: torch.device,
+    checkpoint: Path | None,
+    reporter: ProgressReporter | None,
+    on_epoch: Callable[[dict[str, float]], None] | None,
+) -> TrainedFeatures:
+    """One training of it all, or several whose weights are averaged."""
     net.to(device)
     objective.to(device)
     learning: nn.Module = net
@@ -156,7 +175,7 @@ def _frozen_store(
     checkpoint: Path | None,
     reporter: ProgressReporter | None,
 ) -> FeatureStore:
-    """What the backbone makes of all images, in eval mode: from the checkpoint if there is one, or computed now."""
+    """What the backbone makes of all images, in eval mode: from the checkpoint if there is one, or by the cache."""
     net.to(memory_format=torch.channels_last).eval()
     kept = read_state(checkpoint).get("frozen") if checkpoint is not None and checkpoint.exists() else None
     if kept is not None:
@@ -166,24 +185,7 @@ def _frozen_store(
         reporter.message(
             "The frozen backbone has random weights, since features.weights is none: the head has little to learn from."
         )
-    parts, backbone = [], _Backbone(net)
-    with reporter.task("Backbone", total=len(images)) as bar:
-        for start in range(0, len(images), _SEEN_AT_ONCE):
-            part = images[start : start + _SEEN_AT_ONCE]
-            parts.append(extract_features(backbone, part, device))
-            bar.advance(len(part))
-    return FeatureStore(torch.cat(parts))
-
-
-class _Backbone(nn.Module):
-    """Images to what f's head is given."""
-
-    def __init__(self, net: FeatureNet) -> None:
-        super().__init__()
-        self.net = net
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        return self.net.pooled(images)
+    return FeatureStore(backbone_features(net, images, device, reporter))
 
 
 def _finished_in(state: dict[str, Any], config: FeatureConfig) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
@@ -11,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from homefold.errors import ModelFileError, cut, shown
 
-__all__ = ["load_exactly", "rebuilt", "require_finite", "require_same"]
+__all__ = ["load_exactly", "module_digest", "rebuilt", "require_finite", "require_same"]
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -59,6 +60,15 @@ def load_exactly(module: nn.Module, tensors: Any, what: str) -> None:
     require_same(module.state_dict(), tensors, what)
     if problem:
         raise ModelFileError(f"{what} cannot be loaded ({cut(problem)}).")
+
+
+def module_digest(module: nn.Module) -> str:
+    """24 hex digits that stand for a module's structure and weights; not for its code."""
+    hasher = hashlib.sha256(repr(module).encode())
+    for name, value in module.state_dict().items():
+        hasher.update(name.encode())
+        hasher.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return hasher.hexdigest()[:24]
 
 
 def require_finite(tensors: Mapping[str, torch.Tensor], what: str) -> None:

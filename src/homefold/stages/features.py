@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict, replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -18,6 +19,7 @@ from homefold.features import FeatureConfig, FeatureNet, TrainedFeatures, train_
 from homefold.features.averaging import interpolate_back
 from homefold.features.backbones import build_backbone, find_weights
 from homefold.features.blocks import last_modules
+from homefold.features.frozen import backbone_features, head_features
 from homefold.stages.encoder import Encoder, build_net, frozen
 from homefold.stages.own_code import backbone_code
 from homefold.stages.task import ImageSet, TaskKey, TrainingTask
@@ -51,7 +53,7 @@ def weights_identity(config: FeatureConfig) -> str:
     """What the network starts from: the content of a file rather than its name."""
     known = config.backbone in BACKBONES
     own = known and not BACKBONES[config.backbone].pretrained and config.weights == "auto"
-    if own or config.weights in ("none", "timm") or not known:
+    if own or config.weights == "none" or not (known or config.backbone.startswith("timm:")):
         return "none" if own else config.weights
     path = find_weights(config.backbone, config.weights)
     return config.weights if path is None else _file_digest(path, path.stat().st_size, path.stat().st_mtime_ns)
@@ -62,12 +64,13 @@ def require_stage_1(config: HomefoldConfig) -> None:
     features = config.features
     features.require_consistent()
     if features.mix_style_layers:
-        last_modules(_untrained(features.backbone), features.mix_style_layers, "mix_style_layers")
+        side = config.preprocessing.image_size
+        last_modules(_untrained(features.backbone, side), features.mix_style_layers, "mix_style_layers")
 
 
 @lru_cache(maxsize=1)
-def _untrained(backbone: str) -> nn.Module:
-    return build_backbone(backbone, "none")
+def _untrained(backbone: str, side: int) -> nn.Module:
+    return build_backbone(backbone, "none", (side, side))
 
 
 def decisive_settings(config: FeatureConfig) -> dict[str, Any]:
@@ -76,7 +79,8 @@ def decisive_settings(config: FeatureConfig) -> dict[str, Any]:
     if not config.mix_style_probability:
         config = replace(config, mix_style_alpha=plain.mix_style_alpha, mix_style_layers=plain.mix_style_layers)
     values = asdict(replace(config, weights=weights_identity(config)))
-    return {name: value for name, value in values.items() if name not in _NOT_DECISIVE + _AFTER_TRAINING}
+    left_out = (*_NOT_DECISIVE, *_AFTER_TRAINING, *(() if config.adapter_rank else ("adapter_rank",)))
+    return {name: value for name, value in values.items() if name not in left_out}
 
 
 def features_ids(key: TaskKey) -> tuple[StageId, ...]:
@@ -151,29 +155,40 @@ class FeatureStage(Encoder):
 
     def source(self) -> torch.Tensor:
         """Raw features `(n, d)` of all source images."""
-        return self._features("source", self._task.source.images)[0]
+        return self._features("source", self._task.source.images, learned_from=True)[0]
 
     def adapt(self) -> torch.Tensor:
         """Raw features `(k, d)` of the labelled target images of few-shot adaptation."""
         assert self._task.adapt is not None
-        return self._features("adapt", self._task.adapt.images)[0]
+        return self._features("adapt", self._task.adapt.images, learned_from=True)[0]
 
     def of(self, images: ImageSet, views: tuple[View, ...] = WHOLE) -> tuple[torch.Tensor, float]:
         if not images.key:
             return super().of(images, views)
         return self._features(f"images-{images.key}", images.pixels, views)
 
-    def _features(self, name: str, pixels: np.ndarray, views: tuple[View, ...] = WHOLE) -> tuple[torch.Tensor, float]:
+    def _features(
+        self, name: str, pixels: np.ndarray, views: tuple[View, ...] = WHOLE, *, learned_from: bool = False
+    ) -> tuple[torch.Tensor, float]:
         def extract() -> dict[str, Any]:
-            z, seconds = self.extract(pixels, views)
+            z, seconds = self._of_frozen(pixels) if is_known else self.extract(pixels, views)
             return {"features": z.cpu(), "seconds": seconds}
 
+        # What f's head was trained on is kept where the backbone is frozen.
+        is_known = learned_from and views == WHOLE and self._task.config.features.freeze == "backbone"
         if views != WHOLE:
             mirrored = "-mirrored" if any(view.mirrored for view in views) else ""
             textures = sum(view.texture > 0 for view in views)
             name = f"{name}-{len(views) - textures}-views{mirrored}" + (f"-{textures}-textures" if textures else "")
         found = self._task.stages.derived(self.stage.folder, name, extract, lambda state: _fits(state, len(pixels)))
         return found["features"].to(self.device), float(found["seconds"])
+
+    def _of_frozen(self, pixels: np.ndarray) -> tuple[torch.Tensor, float]:
+        """Raw features `(n, d)` by what is kept of the backbone, and the seconds that they took."""
+        assert isinstance(self.net, FeatureNet)
+        began = time.perf_counter()
+        pooled = backbone_features(self.net, pixels, self.device, self._task.reporter)
+        return head_features(self.net, pooled, pixels.shape[1:3]), time.perf_counter() - began
 
 
 def _fits(state: Any, images: int) -> bool:

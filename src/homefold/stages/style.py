@@ -43,7 +43,7 @@ def with_style_blocks(config: HomefoldConfig) -> HomefoldConfig:
 def _with_names(style: StyleConfig, backbone: str, side: int) -> StyleConfig:
     if not style.blocks:
         return style
-    net = build_backbone(backbone, "none")
+    net = build_backbone(backbone, "none", (side, side))
     named = named_blocks(style, net, (side, side))
     style_modules(net, named.blocks)
     return named
@@ -68,7 +68,10 @@ class StyledStage(FeatureStage):
         assert isinstance(self._plain.net, FeatureNet)
         return styled_net(self._plain.net, self.style)
 
-    def _features(self, name: str, pixels: np.ndarray, views: tuple[View, ...] = WHOLE) -> tuple[torch.Tensor, float]:
+    def _features(
+        self, name: str, pixels: np.ndarray, views: tuple[View, ...] = WHOLE, *, learned_from: bool = False
+    ) -> tuple[torch.Tensor, float]:
+        # The kept features of a frozen backbone are those of styles as they are.
         return super()._features(f"{name}-{self._styles.folder.name}", pixels, views)
 
 

@@ -29,6 +29,8 @@ def how_it_was_trained(features: dict[str, Any]) -> str:
     }
     told = [f"{name} {value:g}" for name, value in parts.items() if value]
     told += ["weights averaged"] if features.get("average_from", 1) < 1 else []
+    rank = features.get("adapter_rank", 0)
+    told += [f"adapters of rank {rank}"] if rank else []
     told += ["backbone frozen"] if features.get("freeze", "none") == "backbone" else []
     return ", ".join(told)
 

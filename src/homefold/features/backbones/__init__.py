@@ -12,7 +12,8 @@ from safetensors.torch import load_file
 from torch import nn
 
 from homefold.config.backbones import BACKBONES
-from homefold.errors import ConfigError, ModelFileError, shown
+from homefold.errors import ConfigError, ModelFileError, cut
+from homefold.features.backbones.towers import build_tower, cached_weights, download_tower, own_names
 
 __all__ = ["build_backbone", "find_weights", "list_backbones", "output_dim", "output_for_one_image"]
 
@@ -28,7 +29,7 @@ def list_backbones() -> list[str]:
     return list(BACKBONES)
 
 
-def build_backbone(name: str, weights: str = "none") -> nn.Module:
+def build_backbone(name: str, weights: str = "none", image_size: tuple[int, int] | None = None) -> nn.Module:
     """The network called `name` without its last layer, ready to give `(n, d)` features for images.
 
     Args:
@@ -36,9 +37,11 @@ def build_backbone(name: str, weights: str = "none") -> nn.Module:
         weights: `none`; `torchvision` or `timm` for the published ones, downloaded on first use; or a path to a
             safetensors or torch file; `auto` takes the published ones if they lie in the local cache, and asks
             otherwise.
+        image_size: `(height, width)` that it will be given, for networks that are built for one; by default the size
+            that they were trained at.
     """
     if name.startswith("timm:"):
-        return _timm_backbone(name.removeprefix("timm:"), weights)
+        return _timm_backbone(name.removeprefix("timm:"), weights, image_size)
     backbone = BACKBONES[name]
     model: nn.Module = backbone.build()
     if weights == "none" or (weights == "auto" and not backbone.pretrained):
@@ -59,8 +62,11 @@ def _torchvision_weights(name: str) -> tuple[str, Path]:
 
 
 def find_weights(name: str, weights: str) -> Path | None:
-    """The local file that `weights` stands for; None when torchvision's must be downloaded, as the user asked."""
-    if weights in ("auto", "torchvision"):
+    """The local file that `weights` stands for; None when published ones must be downloaded, as the user asked."""
+    if name.startswith("timm:"):
+        if weights in ("auto", "timm"):
+            return _cached_by_timm(name, download=weights == "timm")
+    elif weights in ("auto", "torchvision"):
         _, cached = _torchvision_weights(name)
         if cached.exists():
             return cached
@@ -74,9 +80,20 @@ def find_weights(name: str, weights: str) -> Path | None:
     path = Path(weights)
     if not path.is_file():
         raise ConfigError(
-            f"the weights file {weights} does not exist; give a safetensors or .pth file, torchvision, or none."
+            f"the weights file {weights} does not exist; give a safetensors or .pth file, "
+            f"{'timm' if name.startswith('timm:') else 'torchvision'}, or none."
         )
     return path
+
+
+def _cached_by_timm(name: str, *, download: bool) -> Path | None:
+    found = cached_weights(name.removeprefix("timm:"))
+    if found is None and not download:
+        raise ConfigError(
+            f"{name} starts from published weights, and none lie in the cache of this machine. Set features.weights to "
+            f"timm to download them once, to a safetensors or .pth file of yours, or to none to start at random."
+        )
+    return found
 
 
 def _torchvision_state(name: str) -> dict[str, torch.Tensor]:
@@ -121,24 +138,14 @@ def _load_weights(model: nn.Module, state: dict[str, torch.Tensor], name: str, o
     model.load_state_dict(usable, strict=False)
 
 
-def _timm_backbone(name: str, weights: str) -> nn.Module:
-    try:
-        import timm
-    except ImportError:
-        raise ConfigError(f"timm:{name} needs the timm package: pip install 'homefold[timm]'.") from None
-    if not timm.is_model(name):
-        near = timm.list_models(f"*{name.split('_')[0]}*")[:5]
-        raise ConfigError(f"timm has no model {shown(name)}; close names: {', '.join(near) or 'none'}.")
-    if weights == "auto":
-        raise ConfigError(
-            f"timm:{name} may start from published weights: set features.weights to timm to download them, to a file, "
-            f"or to none."
-        )
-    model: nn.Module = timm.create_model(name, pretrained=weights == "timm", num_classes=0)
-    if weights not in ("none", "timm"):
-        path = find_weights(name, weights)
-        assert path is not None
-        _load_weights(model, _read_weights(path), f"timm:{name}", weights)
+def _timm_backbone(name: str, weights: str, image_size: tuple[int, int] | None) -> nn.Module:
+    if weights == "none":
+        return build_tower(name, image_size)
+    path = find_weights(f"timm:{name}", weights)
+    if path is None:
+        return download_tower(name, image_size)
+    model = build_tower(name, image_size)
+    _load_weights(model, own_names(model, _read_weights(path)), f"timm:{name}", str(path))
     return model
 
 
@@ -146,10 +153,10 @@ def output_dim(backbone: nn.Module, image_size: tuple[int, int]) -> int:
     """How many features `backbone` gives for images of `(height, width)`, found by asking it."""
     try:
         features = output_for_one_image(backbone, image_size)
-    except RuntimeError as error:
+    except (RuntimeError, AssertionError) as error:
         raise ConfigError(
-            f"the backbone cannot take images of {image_size[0]}×{image_size[1]} pixels ({error}); choose another "
-            f"preprocessing.image_size."
+            f"the backbone cannot take images of {image_size[0]}×{image_size[1]} pixels ({cut(str(error))}); choose "
+            f"another preprocessing.image_size."
         ) from None
     if features.ndim != 2 or features.shape[1] == 0:
         raise ConfigError(

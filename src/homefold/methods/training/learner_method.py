@@ -38,7 +38,7 @@ from homefold.store.stage_store import Stage, StageId, stage_id
 
 __all__ = ["LearnerMethod", "SearchRange", "TrainedLearner", "tunable"]
 
-_OF_STAGE_1_ALONE = ("freeze", "keep_pretrained", "mix_style_probability", "runs")
+_OF_STAGE_1_ALONE = ("adapter_rank", "freeze", "keep_pretrained", "mix_style_probability", "runs")
 
 
 @dataclass(frozen=True)
