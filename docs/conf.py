@@ -40,6 +40,8 @@ python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
 napoleon_numpy_docstring = False
 
+smartquotes = False  # it would make one dash of the two before a flag
+
 html_theme = "furo"
 html_title = "homefold"
 html_static_path = ["_static"]

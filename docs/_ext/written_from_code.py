@@ -71,9 +71,9 @@ def presets() -> str:
     settings = list_settings()
     lines = []
     for preset in list_presets():
-        changes = [f"`{each.name}={written(each.presets[preset])}`" for each in settings if preset in each.presets]
+        changes = [f"{each.name} = {written(each.presets[preset])}" for each in settings if preset in each.presets]
         if changes:
-            lines.append(f"`{preset}`\n: {', '.join(changes)}")
+            lines.append(f"`{preset}`\n: ```text\n  " + "\n  ".join(changes) + "\n  ```")
     return "\n\n".join(lines)
 
 
@@ -91,7 +91,30 @@ def _command(title: str, words: list[str], level: int) -> str:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), patch.dict(os.environ, {"COLUMNS": "88"}):
         main([*words, "--help"])
-    return f"{'#' * level} {title}\n\n```text\n{printed.getvalue().rstrip()}\n```"
+    return f"{'#' * level} {title}\n\n{_help(printed.getvalue())}"
+
+
+def _help(text: str) -> str:
+    """A page of help with its flags as a list of definitions, which a narrow screen can show."""
+    before, found, flags = text.partition("\narguments:\n")
+    if not found:
+        return f"```text\n{text.rstrip()}\n```"
+    usage, *about = before.strip().split("\n\n")
+    paragraphs = [_paragraph(" ".join(part.split())) for part in about]
+    entries: list[list[str]] = []
+    for line in flags.rstrip().splitlines():
+        if re.match(r"  \S", line):
+            entries.append(re.split(r"\s{2,}", line.strip(), maxsplit=1))
+        else:
+            entries[-1].append(line.strip())
+    shown = [f"`{flag}`\n: {_plain(' '.join(words))}" for flag, *words in entries]
+    return "\n\n".join([f"```console\n$ {usage.removeprefix('usage: ')}\n```", *paragraphs, *shown])
+
+
+def _paragraph(text: str) -> str:
+    """A paragraph of help; an example of a command as such."""
+    _, example, command = text.partition("Example: ")
+    return f"```console\n$ {command}\n```" if example and text.startswith("Example: ") else _plain(text)
 
 
 PARTS: dict[str, Callable[[], str]] = {"settings": all_settings, "presets": presets, "commands": all_commands}

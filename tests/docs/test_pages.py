@@ -151,7 +151,8 @@ def test_generated_parts_hold_everything():
     for name in COMMANDS:
         assert f"\n## homefold {name}\n" in commands
     assert "\n### homefold data verify\n" in commands
-    assert "usage: homefold fit DATA --out MODEL" in commands
+    assert "$ homefold fit DATA --out MODEL" in commands
+    assert "\n`--holdout DOMAIN …`\n: Domains to leave out: their images are not even opened." in commands
 
 
 def test_a_page_that_is_not_there_is_left_out(tmp_path):
