@@ -22,7 +22,7 @@ def benchmark(monkeypatch: pytest.MonkeyPatch):
 
     def load(name: str) -> ModuleType:
         # Their names are common words: none may stay behind for other tests to import.
-        for known in ("measuring", name):
+        for known in ("measuring", "predict", name):
             monkeypatch.delitem(sys.modules, known, raising=False)
         return importlib.import_module(name)
 
@@ -75,6 +75,22 @@ def test_the_made_up_model_of_predict_answers(benchmark, tmp_path):
     module.make_model(tmp_path / "model", "small")
     files = module.write_jpegs(tmp_path / "files", 3)
     assert len(Homefold.load(tmp_path / "model", device="cpu").predict(files)) == 3
+
+
+def test_serving_is_measured_beside_the_bare_model_and_soaked(benchmark, tmp_path):
+    pytest.importorskip("fastapi")
+    module = benchmark("serving")
+    module.main(["--quick", "--device", "cpu", "--out", str(tmp_path / "r.json")])
+    found = result(tmp_path / "r.json")
+    ways = ["bare loop, 64 images a call", "bare call, 1 image at a time"]
+    ways += ["server, 1 client", "server, 8 clients", "server, 64 clients"]
+    assert [row["way"] for row in found["rows"]] == ways
+    assert found["rows"][0]["times_bare_loop"] == found["rows"][1]["times_one_at_a_time"] == 1
+    assert set(found["one_client"]) == {"bare_call_ms", "request_ms", "added_ms"}
+    module.main(["--quick", "--device", "cpu", "--soak", "40", "--out", str(tmp_path / "s.json")])
+    (row,) = result(tmp_path / "s.json")["rows"]
+    assert row["answered"] + row["refused"] + row["hung up"] == 40
+    assert (row["wrong"], row["stuck"], row["images_left_waiting"], row["bytes_left_held"]) == (0, 0, 0, 0)
 
 
 def test_scaling_answers_its_questions_with_a_plot_each(benchmark, tmp_path):

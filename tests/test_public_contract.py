@@ -46,7 +46,12 @@ PUBLIC = {
 """What users may import. A name is added here with its docstring; one that goes needs a line in the changelog."""
 
 # In the sources, but not on an index of packages under the name it is imported by.
-DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn", "typing_extensions": "typing-extensions"}
+DISTRIBUTIONS = {
+    "PIL": "pillow",
+    "python_multipart": "python-multipart",
+    "sklearn": "scikit-learn",
+    "typing_extensions": "typing-extensions",
+}
 # Comes with torch, where there is a package for the platform; every use of it asks first.
 WITH_TORCH = {"triton"}
 

@@ -30,9 +30,12 @@ def test_it_holds_every_module_and_nothing_of_the_tests(wheel):
     modules = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*.py")}
     assert modules <= names
     assert "homefold/py.typed" in names
+    page = ROOT / "src" / "homefold" / "serving" / "page"
+    assert {str(path.relative_to(ROOT / "src")) for path in page.rglob("*") if path.is_file()} <= names
     assert not any(name.startswith("tests") for name in names)
     assert "License-Expression: MIT" in metadata
     assert "Requires-Dist: torch>=2.11" in metadata
+    assert "Provides-Extra: serve" in metadata
 
 
 def test_installed_elsewhere_the_command_works(wheel, tmp_path):

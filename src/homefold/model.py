@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,14 @@ from torch import nn
 from homefold.config import HomefoldConfig, LookConfig, SearchConfig, config_to_dict, preset_config
 from homefold.config.backbones import BACKBONES
 from homefold.config.manifold import MANIFOLDS
+from homefold.config.recipe import DataFacts, recipe
 from homefold.data.arrays import dataset_from_arrays, images_from_array
 from homefold.data.dataset import DatasetKeys, DomainDataset
 from homefold.data.decoding.image import resize_images
 from homefold.data.decoding.many import decode_all, one_ahead
 from homefold.data.given import GivenImage, given_images, is_given_image, paths_of
 from homefold.data.index import LoadRequest
-from homefold.data.registry import domain_names, load_dataset
+from homefold.data.registry import count_images, domain_names, load_dataset
 from homefold.errors import ConfigError, DataError, ModelFileError, shown
 from homefold.features import FeatureNet
 from homefold.features.blocks import last_modules
@@ -34,8 +36,10 @@ from homefold.runtime.progress import ProgressReporter, RichReporter, SilentRepo
 from homefold.runtime.provenance import versions
 from homefold.stages.description import images_config
 from homefold.stages.encoder import Encoder, build_net, frozen
+from homefold.stages.estimate import announcement
+from homefold.stages.familiar import Familiarity
 from homefold.stages.feature_model import FeatureModel
-from homefold.stages.features import features_ids
+from homefold.stages.features import features_ids, weights_identity
 from homefold.stages.own_code import require_registered
 from homefold.stages.predictions import Predictions, rows_named
 from homefold.stages.task import ImageSet, TaskKey, TrainingTask
@@ -47,13 +51,16 @@ from homefold.store.model_folder import ImagesDescription, read_model_folder, wr
 from homefold.store.stage_store import MemoryStages, StageStore
 from homefold.style import StyleModel, named_blocks, require_channels, style_modules, styled_net
 
-__all__ = ["CUSTOM", "Homefold", "ImageData"]
+__all__ = ["AUTO", "CUSTOM", "Homefold", "ImageData", "auto_config"]
 
 ImageData = DomainDataset | np.ndarray | torch.Tensor | GivenImage | Sequence[GivenImage]
 
+AUTO = "auto"
+"""The preset whose settings follow from the images."""
 CUSTOM = "custom"
 """The backbone of a model whose network is the user's own."""
 _DECODED_AT_ONCE = 512
+_IMBALANCED = 10
 
 
 class Homefold:
@@ -61,8 +68,9 @@ class Homefold:
 
     Args:
         config: every setting; None takes the preset's. Give one of the two.
-        preset: `default` (a pretrained ResNet-18), `small` (a small network from scratch, for CPUs), `thorough`,
-            `small-thorough` (see `preset_config`) or `paper`; None is `default`.
+        preset: `auto` (see `auto_config`), `default` (a pretrained ResNet-18), `small` (a small network from scratch,
+            for CPUs), `thorough`, `small-thorough` (see `preset_config`) or `paper`; None is `auto`, or `default` with
+            a network of your own.
         backbone: a network of your own, any module that turns `(n, 3, h, w)` images into `(n, d)` features; replaces
             the configured one. It must be given to `load` again, since a model folder holds no code.
         device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
@@ -93,16 +101,24 @@ class Homefold:
             raise ConfigError(
                 "give Homefold a config or a preset, not both; preset_config changes settings of a preset."
             )
-        self.config = config or preset_config(preset or "default")
+        self._is_auto = config is None and preset in (None, AUTO) and backbone is None
+        named = "default" if preset in (None, AUTO) else preset
+        self._config = config or preset_config(named)
         self.device = resolve_device(device)
         self.deterministic = deterministic
         self.reporter: ProgressReporter = reporter or (RichReporter() if verbose else SilentReporter())
         self._custom_backbone = backbone
         if backbone is not None:
-            self.config = replace(self.config, features=replace(self.config.features, backbone=CUSTOM, weights="none"))
-        elif self.config.features.backbone == CUSTOM:
+            features = replace(self._config.features, backbone=CUSTOM, weights="none")
+            self._config = replace(self._config, features=features)
+        elif self._config.features.backbone == CUSTOM:
             raise ConfigError("this configuration was made with a network of your own; pass it again as backbone=.")
         self._trained: TrainedModel | None = None
+
+    @property
+    def config(self) -> HomefoldConfig:
+        """Every setting as it was given; with the preset `auto` those that the fit arrived at."""
+        return self._trained.config if self._is_auto and self._trained is not None else self._config
 
     @property
     def is_fitted(self) -> bool:
@@ -167,6 +183,19 @@ class Homefold:
                 arguments goes on from them and gives the same model. The `stages` of a benchmark serve as well.
             on_epoch: called with the figures of each epoch of stage 1.
         """
+        if self._is_auto:
+            counts = _counts(data, labels, domains, (holdout,) if isinstance(holdout, str) else tuple(holdout))
+            config = _config_for(counts, {}, self.device)
+            self.reporter.message(announcement(config, int(counts.sum()), self.device))
+            settled = Homefold(
+                config,
+                device=self.device,
+                deterministic=self.deterministic,
+                reporter=self.reporter,
+            )
+            settled.fit(data, labels, domains, holdout=holdout, skip_bad=skip_bad, work_dir=work_dir, on_epoch=on_epoch)
+            self._trained = settled.trained
+            return self
         config = self._checked_config()
         dataset = self._source_dataset(data, labels, domains, holdout, skip_bad)
         task = TrainingTask(
@@ -188,7 +217,13 @@ class Homefold:
         elif not task.stages.is_empty:
             self.reporter.message(f"Starting anew: what {work_dir} holds was trained with other settings or images.")
         with deterministic_algorithms(self.deterministic):
-            self._trained = train_stages(task, any_manifold=True)
+            trained = train_stages(task, any_manifold=True)
+            from homefold.stages.held_out import judgement, measure_held_out  # scikit-learn takes a second to import
+
+            measured = measure_held_out(task, trained)
+        self._trained = replace(trained, reports={**trained.reports, "held_out": measured})
+        if told := judgement(measured):
+            self.reporter.message(told)
         return self
 
     def _checked_config(self) -> HomefoldConfig:
@@ -233,6 +268,8 @@ class Homefold:
                 f"One source domain only ({dataset.domain_names[0]}): no image shows what changes from one domain to "
                 f"the next, so expect lower accuracy on an unseen one. Add a second domain if you can."
             )
+        if told := _imbalance(dataset):
+            self.reporter.message(told)
         if dataset.image_size != size:
             dataset = replace(dataset, images=resize_images(dataset.images, size, resize))
         return dataset
@@ -380,6 +417,8 @@ class Homefold:
         tensors = {"features": self.net.state_dict(), "home": self.feature_model.tensors()}
         if self.trained.style is not None:
             tensors["style"] = self.trained.style.state_dict()
+        if self.trained.familiarity is not None:
+            tensors["familiar"] = self.trained.familiarity.state_dict()
         write_model_folder(path, tensors, description, model_card(description), on_whole)
 
     @classmethod
@@ -442,6 +481,7 @@ class Homefold:
             reports=description["measured"],
             style=style,
             styled=None if style is None else Encoder(self.device, styled_net(net, style)),
+            familiarity=self._restored_familiarity(style, tensors.get("familiar")),
         )
 
     def _restored_style(self, net: FeatureNet, tensors: dict[str, torch.Tensor] | None) -> StyleModel | None:
@@ -453,6 +493,85 @@ class Homefold:
         style = StyleModel.from_tensors(tensors, config)
         require_channels(style, net.backbone, self._size)
         return style.to(self.device).eval().requires_grad_(False)
+
+    def _restored_familiarity(
+        self, style: StyleModel | None, tensors: dict[str, torch.Tensor] | None
+    ) -> Familiarity | None:
+        if (tensors is not None) != self.config.look.leave_familiar:
+            raise ModelFileError("its settings and its files do not agree on whether familiar images are left alone.")
+        if tensors is None:
+            return None
+        known = Familiarity.from_tensors(tensors)
+        wanted = [] if style is None else style.sizes
+        if known.sizes.tolist() != wanted:
+            raise ModelFileError("the familiar styles are not of this network: they have other channels.")
+        return known.to(self.device)
+
+
+def auto_config(
+    data: ImageData,
+    labels: Any = None,
+    domains: Any = None,
+    *,
+    holdout: str | Sequence[str] = (),
+    settings: Mapping[str, Any] = MappingProxyType({}),
+    device: str | torch.device = "auto",
+) -> HomefoldConfig:
+    """The settings of the preset `auto` for these images: see docs/small-data.md. Nothing is decoded.
+
+    Args:
+        data, labels, domains, holdout: as `Homefold.fit` takes them.
+        settings: values by dotted name, which win over what the images suggest.
+        device: where it will be computed; without a GPU the backbone is frozen.
+
+    >>> auto_config("digits-mini", settings={"features.weights": "none"}).features.backbone
+    'digits-bn'
+    """
+    counts = _counts(data, labels, domains, (holdout,) if isinstance(holdout, str) else tuple(holdout))
+    return _config_for(counts, settings, resolve_device(device))
+
+
+def _config_for(counts: np.ndarray, settings: Mapping[str, Any], device: torch.device) -> HomefoldConfig:
+    """The recipe's settings for so many images of each domain and class, `(domains, classes)`."""
+    asked = preset_config("default", settings)
+    facts = DataFacts(
+        images=int(counts.sum()),
+        kinds=int((counts > 0).sum()),
+        pretrained=weights_identity(asked.features) != "none",
+        accelerated=device.type != "cpu",
+    )
+    preset, chosen = recipe(facts)
+    own_rate = asked.features.backbone in BACKBONES and preset in BACKBONES[asked.features.backbone].rates
+    kept = {name: value for name, value in chosen.items() if not (own_rate and name == "features.learning_rate")}
+    return preset_config(preset, {**kept, **settings})
+
+
+def _counts(data: ImageData, labels: Any, domains: Any, holdout: Sequence[str]) -> np.ndarray:
+    """Images of each source domain and class, `(domains, classes)`."""
+    if isinstance(data, str | Path):
+        return count_images(data, _without(domain_names(data), holdout, str(data)))
+    if not isinstance(data, DomainDataset):
+        if labels is None or domains is None:
+            raise DataError("an array of images needs labels and domains beside it: fit(images, labels, domains).")
+        data = dataset_from_arrays(data, labels, domains)
+    kept = _without(data.domain_names, holdout, data.name) if holdout else data.domain_names
+    rows = np.isin(data.domains, [data.domain_index(name) for name in kept])
+    counts = np.zeros((len(data.domain_names), len(data.class_names)), dtype=np.int64)
+    np.add.at(counts, (data.domains[rows], data.labels[rows]), 1)
+    return counts
+
+
+def _imbalance(dataset: DomainDataset) -> str:
+    """A sentence where some class has many times the images of another; else nothing."""
+    counts = np.bincount(dataset.labels, minlength=len(dataset.class_names))
+    least, most = int(np.where(counts > 0, counts, counts.max()).argmin()), int(counts.argmax())
+    if counts[most] < _IMBALANCED * counts[least]:
+        return ""
+    names = dataset.class_names
+    return (
+        f"Classes are uneven: {counts[most]} images of {names[most]}, {counts[least]} of {names[least]}. Answers lean "
+        f"towards the frequent ones. features.sampling=balanced trains on all alike; homefold evaluate shows each."
+    )
 
 
 def _without(names: Sequence[str], left_out: Sequence[str], where: str) -> list[str]:

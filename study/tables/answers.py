@@ -129,6 +129,10 @@ ANSWERS = {
         "Those with an unfamiliar style: unseen domains keep {familiar|style distance above 75 %|unseen}, familiar "
         "ones {familiar|style distance above 75 %|familiar}",
     ),
+    "temperature": (
+        "Is a temperature needed?",
+        "Not on digits-mini: {temperature|mean|none} without, {temperature|mean|held-out images} with",
+    ),
     "what-did-not-help": (
         "What did not help?",
         "33 settings that gained nothing, each with its figure and the commit that still runs it",

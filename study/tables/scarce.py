@@ -196,6 +196,19 @@ def t3a_pairs() -> str:
     return markdown(["held-out sources", "mean", "to no projection"], rows)
 
 
+@table("temperature")
+def temperature() -> str:
+    """Calibration error on each unseen domain, by how the temperature was fitted."""
+    found = computed("temperature-digits-mini")
+    names = list(found[0]["calibration_error"])
+    rows = [
+        [row["target"], *(f"{row['calibration_error'][name]:.1f} ({row['temperatures'][name]:g})" for name in names)]
+        for row in found
+    ]
+    rows.append(["mean", *(f"{mean(row['calibration_error'][name] for row in found):.1f}" for name in names)])
+    return markdown(["unseen domain", *names], rows)
+
+
 @table("familiar")
 def familiar() -> str:
     """Rules that say which images are projected."""

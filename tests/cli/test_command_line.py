@@ -17,7 +17,7 @@ import torch
 from scene import QUICK, Homefold
 
 import homefold as package
-from homefold.cli import app, bench, data, demo, evaluate, fit, info, methods, predict
+from homefold.cli import app, bench, data, demo, evaluate, fit, info, methods, predict, serve
 from homefold.cli.commands import Command
 from homefold.cli.ending import when_stopped
 from homefold.cli.parsing import parse, parser_of
@@ -27,6 +27,7 @@ EVERY_OPTIONS = [
     fit.FitOptions,
     predict.PredictOptions,
     evaluate.EvaluateOptions,
+    serve.ServeOptions,
     info.InfoOptions,
     demo.DemoOptions,
     bench.BenchCommand,
@@ -41,7 +42,20 @@ def test_help_names_every_command_once_and_ends_with_examples(homefold: Homefold
     ended = homefold("--help")
     assert ended.code == 0
     commands = ended.out.split("commands:\n")[1].split("\n\n")[0].splitlines()
-    names = ["fit", "predict", "evaluate", "info", "export", "demo", "bench", "methods", "settings", "report", "data"]
+    names = [
+        "fit",
+        "predict",
+        "evaluate",
+        "serve",
+        "info",
+        "export",
+        "demo",
+        "bench",
+        "methods",
+        "settings",
+        "report",
+        "data",
+    ]
     assert [line.split()[0] for line in commands] == names
     assert "homefold predict model new-images/ --json" in ended.out.split("examples:")[1]
     assert max(map(len, ended.out.splitlines())) <= 100
@@ -74,7 +88,7 @@ def test_a_command_unlike_any_other_gets_no_suggestion(homefold: Homefold) -> No
     assert "Did you mean" not in homefold("xyz").error
 
 
-@pytest.mark.parametrize("command", [["fit"], ["predict"], ["evaluate"], ["info"], ["data", "describe"]])
+@pytest.mark.parametrize("command", [["fit"], ["predict"], ["evaluate"], ["serve"], ["info"], ["data", "describe"]])
 def test_a_missing_argument_is_a_usage_error(homefold: Homefold, command: list[str]) -> None:
     ended = homefold(*command)
     assert (ended.code, ended.out) == (2, "")
@@ -297,7 +311,7 @@ print(len(asked))
 def test_no_help_and_no_list_imports_what_only_work_needs() -> None:
     done = subprocess.run([sys.executable, "-c", HELP_OF_EVERYTHING], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    assert int(done.stdout.splitlines()[-1]) == 1 + 11 + 5
+    assert int(done.stdout.splitlines()[-1]) == 1 + 12 + 5
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from scene import DOMAINS, Homefold, draw_bar
 
@@ -135,3 +136,26 @@ def test_bad_images_are_counted_with_skip_bad(homefold: Homefold, shared_model: 
     (row,) = ended.json["domains"]
     assert (row["images"], row["skipped"]) == (19, 1)
     assert f"left out: {bad} is empty" in ended.err
+
+
+def test_balanced_accuracy_worst_class_and_calibration_are_those_of_the_answers(
+    homefold: Homefold, shared_model: Path, mislabelled: Path
+) -> None:
+    ended = homefold("evaluate", shared_model, mislabelled, "--domain", "night", "--json", "--per-class", "--scores")
+    (row,) = ended.json["domains"]
+    model = Model.load(shared_model, device="cpu")
+    night = load_dataset(mislabelled, size=(32, 32), domains=["night"])
+    found = model.predict(night)
+    right = found.labels == np.asarray(night.class_names)[night.labels]
+    of_class = {name: right[night.labels == i].mean() for i, name in enumerate(night.class_names)}
+    assert row["balanced_accuracy"] == pytest.approx(np.mean(list(of_class.values())))
+    assert row["worst_class"] == min(of_class, key=of_class.__getitem__)
+    assert row["worst_class_accuracy"] == pytest.approx(min(of_class.values()))
+    pairs = [(a, b) for a in found.confidences[~right] for b in found.confidences[right]]
+    expected = np.mean([1.0 if a < b else 0.5 if a == b else 0.0 for a, b in pairs])
+    assert row["tells_errors"]["confidence"] == pytest.approx(expected)
+    assert set(row["tells_errors"]) == {"confidence", "off_manifold", "energy", "nearest", "vim"}
+    shown = homefold("evaluate", shared_model, mislabelled, "--scores").out
+    assert "wrong answers told from right ones" in shown
+    assert "Mean of domains" in shown
+    assert f"worst {min(of_class, key=of_class.__getitem__)}" in shown

@@ -153,7 +153,10 @@ def test_only_given_settings_of_look_and_search_replace_the_models_own() -> None
     [
         ("features.epochs=3", "homefold predict cannot change features.epochs, because the model was trained with it;"),
         ("seed=3", "homefold predict cannot change seed, because the model was trained with it;"),
-        ("look.view=3", "there is no setting 'look.view'; there are views, mirror, textures, styles. Did you mean"),
+        (
+            "look.view=3",
+            "there is no setting 'look.view'; there are views, mirror, textures, styles, leave_familiar. Did you mean",
+        ),
         ("look.views=99", "look.views must be 1 to 12; got 99."),
         ("search.steps=many", "search.steps must be a whole number; got 'many'."),
         ("search.step", "'search.step' is no setting; write name=value"),

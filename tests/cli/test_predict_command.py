@@ -502,3 +502,27 @@ def test_json_of_the_command_is_plain_json_without_nan() -> None:
 
     line = json_line({"a": float("inf"), "b": [float("nan"), 1], "c": (Path("x"),)})
     assert json.loads(line, parse_constant=lambda name: pytest.fail(name)) == {"a": None, "b": [None, 1], "c": ["x"]}
+
+
+def test_unsure_answers_are_abstained_from(homefold: Homefold, shared_model: Path, shared_photos: Path) -> None:
+    plain = homefold("predict", shared_model, shared_photos, "--json").json_lines
+    limit = sorted(row["confidence"] for row in plain)[len(plain) // 2]
+    rows = homefold("predict", shared_model, shared_photos, "--json", "--abstain-below", limit).json_lines
+    assert [row["abstained"] for row in rows] == [row["confidence"] < limit for row in plain]
+    refused = homefold("predict", shared_model, shared_photos, "--abstain-below", "2")
+    assert refused.code == 1
+    assert "must be a number from 0 to 1" in refused.err
+
+
+def test_both_labels_are_told_where_they_differ(homefold: Homefold, shared_model: Path, shared_photos: Path) -> None:
+    blind = ["--search.no-encoder-start", "--search.random-starts", "1", "--search.steps", "0"]
+    arguments = ["predict", shared_model, shared_photos, *blind]
+    rows = homefold(*arguments, "--compare", "--json").json_lines
+    plain = homefold("predict", shared_model, shared_photos, "--no-projection", "--json").json_lines
+    assert [row["label_without_projection"] for row in rows] == [row["label"] for row in plain]
+    changed = sum(row["label"] != row["label_without_projection"] for row in rows)
+    assert 0 < changed < len(rows)
+    assert homefold(*arguments, "--compare").out.count("without projection:") == changed
+    assert "without projection:" not in homefold(*arguments).out
+    refused = homefold(*arguments, "--compare", "--no-projection")
+    assert (refused.code, "has but one" in refused.err) == (1, True)

@@ -32,7 +32,14 @@ def test_every_setting_is_listed_with_its_explanation_and_what_presets_set(homef
 def test_names_and_parts_choose_what_is_shown(homefold: Homefold) -> None:
     lines = homefold("settings", "look", "features.epochs").out.splitlines()
     names = [line.partition(":")[0] for line in lines if not line.startswith(" ")]
-    assert names == ["look.views", "look.mirror", "look.textures", "look.styles", "features.epochs"]
+    assert names == [
+        "look.views",
+        "look.mirror",
+        "look.textures",
+        "look.styles",
+        "look.leave_familiar",
+        "features.epochs",
+    ]
     assert "features.epochs: a whole number (default: 30; paper: 200)" in lines
     assert "    Passes over the training images." in lines
     assert homefold("settings", "projection.views") == homefold("settings", "look.views")

@@ -94,7 +94,8 @@ def test_every_setting_of_the_projection_has_a_name_now():
     now = {f"look.{item.name}" for item in fields(LookConfig)} | {
         f"search.{item.name}" for item in fields(SearchConfig)
     }
-    assert set(RENAMED.values()) == now
+    newer = {"look.leave_familiar"}  # never had the older name
+    assert set(RENAMED.values()) == now - newer
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,8 @@ def test_counts_go_up_to_what_an_index_can_be():
         ),
         (
             {"look.view": 2},
-            "there is no setting 'look.view'; there are views, mirror, textures, styles. Did you mean look.views?",
+            "there is no setting 'look.view'; there are views, mirror, textures, styles, leave_familiar. Did you mean "
+            "look.views?",
         ),
     ],
 )

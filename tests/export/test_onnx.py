@@ -87,6 +87,22 @@ def test_views_filters_and_styles_are_in_the_graph(few_digits, quick_config, tmp
     assert distance < 2e-4
 
 
+@pytest.mark.parametrize("views", [1, 2])
+def test_familiar_images_are_left_as_they_are_in_the_graph_too(few_digits, quick_config, tmp_path, views) -> None:
+    features = replace(quick_config.features, epochs=1)
+    style = replace(quick_config.style, blocks=("early",), manifold="mean", weight=0.5)
+    look = LookConfig(views=views, leave_familiar=True)
+    config = replace(quick_config, features=features, style=style, search=ADAM, look=look)
+    model = Homefold(config, device="cpu").fit(few_digits.only("scan", "photo"))
+    export_onnx(model, tmp_path / "onnx")
+    runtime = session(tmp_path / "onnx" / "model.onnx", threads=1)
+    images = np.asarray(few_digits.images[::9])
+    assert 0 < model.predict(images).projected.sum() < len(images)
+    probability, distance, labels = largest_differences(model, runtime, images, 7)
+    assert max(probability, distance) < 2e-4
+    assert labels == 0
+
+
 def test_the_search_is_one_loop_and_any_batch_is_taken(fitted, tmp_path) -> None:
     found = export_onnx(with_settings(fitted), tmp_path / "onnx")
     assert found.loop

@@ -14,6 +14,7 @@ from homefold.config import preset_config
 from homefold.errors import ConfigError
 from homefold.features import build_backbone
 from homefold.methods import ImageSet, find_method
+from homefold.stages.linear_probe import probe_encoder
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def test_it_answers_as_the_regression_it_stands_for(task_for, unseen, weights):
 
     z = {}
     for name, data in (("source", task.source), ("unseen", unseen)):
-        z[name] = trained._encoder().extract(data.images)[0].double().numpy()
+        z[name] = probe_encoder(task).extract(data.images)[0].double().numpy()
     train, held_out = task.split
     scaler = StandardScaler().fit(z["source"][train])
     scores, references = [], []
@@ -50,9 +51,10 @@ def test_it_answers_as_the_regression_it_stands_for(task_for, unseen, weights):
 
 def test_the_backbone_stays_as_it_started(task_for, weights):
     probe = find_method("linear-probe")
-    trained = probe.train(task_for(probe, features__weights=weights))
+    task = task_for(probe, features__weights=weights)
+    probe.train(task)
     started = build_backbone("digits-bn", weights).state_dict()
-    kept = trained._encoder().net.backbone.state_dict()
+    kept = probe_encoder(task).net.backbone.state_dict()
     assert all(torch.equal(value, kept[name]) for name, value in started.items())
 
 

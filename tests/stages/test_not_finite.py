@@ -56,11 +56,6 @@ def test_a_threshold_that_no_score_can_be_compared_with_is_refused(threshold):
         answers().abstained(threshold)
 
 
-def test_nothing_to_abstain_by_is_refused():
-    with pytest.raises(ConfigError, match="say by which off-manifold score, or below which confidence"):
-        answers().abstained()
-
-
 def test_thresholds_from_zero_to_infinity():
     scores = answers(off_manifold=np.array([0.5, 1.0, 2.0]))
     assert scores.abstained(0).tolist() == [True, True, True]

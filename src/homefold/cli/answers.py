@@ -27,6 +27,7 @@ _FIGURES = (
     "iterations",
     "start",
     "projected",
+    "label_without_projection",
 )
 
 _SHORTEST_PATH = 16
@@ -117,18 +118,19 @@ class TableWriter(AnswerWriter):
     def answer(self, path: Path, prediction: Prediction, abstained: bool) -> None:
         label = _marked(prediction.label) if abstained else prediction.label
         off = "–" if math.isnan(prediction.off_manifold) else f"{prediction.off_manifold:.2f}"
-        self._row(path, label, f"{100 * prediction.confidence:.1f} %", off)
+        plain = prediction.label_without_projection
+        remark = f"  without projection: {plain}" if plain not in ("", prediction.label) else ""
+        self._row(path, label, f"{100 * prediction.confidence:.1f} %", off, remark)
 
     def failure(self, path: Path, reason: str) -> None:
         self._row(path, "–", "–", "–")
 
-    def _row(self, path: Path | str, *cells: str) -> None:
+    def _row(self, path: Path | str, label: str, confidence: str, off: str, remark: str = "") -> None:
         if self._header_due:
             self._header_due = False
             self._row("file", "label", "confidence", "off-manifold")
-        label, confidence, off = cells
         start = _fit(str(path), self._path_width)
-        self.stream.write(f"{start}  {_fit(label, self._label_width)}  {confidence:>10}  {off:>12}\n")
+        self.stream.write(f"{start}  {_fit(label, self._label_width)}  {confidence:>10}  {off:>12}{remark}\n")
 
 
 def _marked(label: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+from rich.table import Table
 
 from homefold.cli.domains import domain_names, require_domains
 from homefold.cli.given_settings import chosen_look_and_search, inference_settings
@@ -54,6 +55,9 @@ class EvaluateOptions:
     """Domains to measure on; all by default. Those that the model was trained on are marked."""
     per_class: bool = False
     """Show the accuracy of every class too."""
+    scores: bool = False
+    """Show how well confidence, off-manifold and other scores tell wrong answers from right ones (area under the ROC
+    curve; 0.5 is chance)."""
     projection_preset: ProjectionPresetFlag = None
     set: SetInferenceFlag = ()
     skip_bad: SkipBadFlag = False
@@ -78,6 +82,17 @@ class DomainResult:
     """Images that only the projected answer gets right."""
     spoiled: int
     """Images that only the unprojected answer gets right."""
+    left_familiar: int
+    """Images that kept the answer without projection, because their style is one of the sources'."""
+    balanced_accuracy: float
+    """Mean accuracy of the classes that occur, with projection."""
+    worst_class: str
+    """The class with the lowest accuracy, with projection."""
+    worst_class_accuracy: float
+    calibration_error: float
+    """Expected calibration error of the confidences with projection, over 15 bins."""
+    tells_errors: dict[str, float | None]
+    """By score, how well it tells wrong answers from right ones; none where all answers are right, or all wrong."""
     per_class: dict[str, dict[str, float]]
     """For each class that occurs its `images` and both accuracies."""
 
@@ -149,27 +164,44 @@ def measure(
     model: Homefold, dataset: DomainDataset, look: LookConfig, search: SearchConfig, reporter: ProgressReporter
 ) -> DomainResult:
     """Answer for every image of a dataset of one domain, whose classes the model knows, with and without projection."""
-    import torch
+    from homefold.report.figures.answers import reliability
+    from homefold.stages.novelty import novelty_scores
+    from homefold.stages.predictions import Predictions
+    from homefold.stages.task import ImageSet
 
     (domain,) = dataset.domain_names
     # A class without images, which the model may not know, is never looked up.
     known = {name: label for label, name in enumerate(model.class_names)}
     position = np.array([known.get(name, -1) for name in dataset.class_names])
     truth = position[dataset.labels]
-    without, projected = np.empty_like(truth), np.empty_like(truth)
+    parts: list[Predictions] = []
+    novelty: dict[str, list[np.ndarray]] = {}
     with reporter.task(f"Evaluating {domain}", total=len(dataset)) as bar:
         for start in range(0, len(dataset), _IMAGES_AT_ONCE):
             part = slice(start, start + _IMAGES_AT_ONCE)
-            images = np.asarray(dataset.images[part])
-            features = torch.from_numpy(model.searched_features(images, look=look))
-            plain = features
-            if model.config.style.blocks:
-                plain = torch.from_numpy(model.searched_features(images, look=look, styled=False))
+            images = ImageSet(np.asarray(dataset.images[part]))
             with rows_named(dataset.paths[part]):
-                without[part] = model.feature_model.predict(plain, projected=False).indices
-                projected[part] = model.feature_model.predict(features, config=search).indices
-            bar.advance(len(images))
-    right_without, right_projected = without == truth, projected == truth
+                answer = model.trained.answer(images, look=look, search=search, compare=True)
+            assert answer.plain is not None
+            parts.append(answer.predictions)
+            prepared = model.feature_model.prepare(answer.plain.features)
+            for name, values in novelty_scores(model.feature_model, prepared).items():
+                novelty.setdefault(name, []).append(values.cpu().numpy())
+            bar.advance(len(images.pixels))
+    found = Predictions.concatenate(parts)
+    scores = {"confidence": -found.confidences, "off_manifold": found.off_manifold}
+    scores |= {name: np.concatenate(values) for name, values in novelty.items()}
+    right_without, right_projected = found.unprojected == truth, found.indices == truth
+    classes = {
+        model.class_names[label]: {
+            "images": int((truth == label).sum()),
+            "accuracy_without_projection": float(right_without[truth == label].mean()),
+            "accuracy_with_projection": float(right_projected[truth == label].mean()),
+        }
+        for label in np.unique(truth).tolist()
+    }
+    accuracies = {name: figures["accuracy_with_projection"] for name, figures in classes.items()}
+    worst = min(accuracies, key=accuracies.__getitem__)
     return DomainResult(
         domain=domain,
         seen_in_training=domain in model.source_domains,
@@ -179,15 +211,23 @@ def measure(
         accuracy_with_projection=float(right_projected.mean()),
         corrected=int((right_projected & ~right_without).sum()),
         spoiled=int((right_without & ~right_projected).sum()),
-        per_class={
-            model.class_names[label]: {
-                "images": int((truth == label).sum()),
-                "accuracy_without_projection": float(right_without[truth == label].mean()),
-                "accuracy_with_projection": float(right_projected[truth == label].mean()),
-            }
-            for label in np.unique(truth).tolist()
-        },
+        left_familiar=int((~found.projected).sum()),
+        balanced_accuracy=float(np.mean(list(accuracies.values()))),
+        worst_class=worst,
+        worst_class_accuracy=accuracies[worst],
+        calibration_error=reliability(found.probabilities, truth).error,
+        tells_errors={name: _area_under_roc(values, ~right_projected) for name, values in scores.items()},
+        per_class=classes,
     )
+
+
+def _area_under_roc(scores: np.ndarray, wrong: np.ndarray) -> float | None:
+    """The chance that a wrong answer has the higher score of the two, where there are wrong and right ones."""
+    if wrong.all() or not wrong.any():
+        return None
+    from sklearn.metrics import roc_auc_score  # takes a second to import
+
+    return float(roc_auc_score(wrong, scores))
 
 
 def _print_json(options: EvaluateOptions, look: LookConfig, search: SearchConfig, results: list[DomainResult]) -> None:
@@ -211,9 +251,40 @@ def _print_tables(options: EvaluateOptions, results: list[DomainResult]) -> None
         counts = (str(result.corrected), str(result.spoiled))
         table.add_row(result.domain, str(result.images), *map(show_share, shares), *counts, seen)
     console.print(table)
+    for line in _remarks(results):
+        console.print(line, soft_wrap=True)
+    if options.scores:
+        console.print(_score_table(results))
     for result in results if options.per_class else ():
         table = result_table("class", *columns, title=result.domain, numbers=3)
         for name, figures in result.per_class.items():
             images, *accuracies = figures.values()
             table.add_row(name, str(images), *map(show_share, accuracies))
         console.print(table)
+
+
+def _remarks(results: list[DomainResult]) -> Iterator[str]:
+    """What the mean accuracies hide."""
+    for result in results:
+        left = f"; {result.left_familiar} familiar images were left as they are" if result.left_familiar else ""
+        yield (
+            f"On {result.domain}: mean of classes {show_share(result.balanced_accuracy)}, worst {result.worst_class} "
+            f"{show_share(result.worst_class_accuracy)}; confidence is off by {show_share(result.calibration_error)} "
+            f"on average{left}"
+        )
+    if len(results) > 1:
+        worst = min(results, key=lambda result: result.accuracy_with_projection)
+        mean = sum(result.accuracy_with_projection for result in results) / len(results)
+        yield (
+            f"Mean of domains {show_share(mean)}; worst {worst.domain} {show_share(worst.accuracy_with_projection)}."
+        )
+
+
+def _score_table(results: list[DomainResult]) -> Table:
+    """How well each score tells wrong answers from right ones."""
+    names = list(results[0].tells_errors)
+    table = result_table("domain", *names, title="wrong answers told from right ones (AUROC)", numbers=len(names))
+    for result in results:
+        cells = ("–" if value is None else f"{value:.2f}" for value in result.tells_errors.values())
+        table.add_row(result.domain, *cells)
+    return table

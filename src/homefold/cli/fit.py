@@ -15,7 +15,7 @@ from homefold.cli.domains import domain_names, require_domains
 from homefold.cli.ending import when_stopped
 from homefold.cli.given_settings import SHORT_NAMES, fit_settings
 from homefold.cli.info import size_on_disk
-from homefold.cli.output import fact_table, note, print_json, result_console, show_bytes, show_share
+from homefold.cli.output import fact_table, note, print_json, result_console, show_bytes
 from homefold.cli.parsing import (
     Arg,
     DeviceFlag,
@@ -30,8 +30,10 @@ from homefold.cli.parsing import (
 from homefold.cli.settings import list_settings
 from homefold.config import HomefoldConfig
 from homefold.data import DomainDataset, load_dataset
+from homefold.data.registry import count_images
 from homefold.errors import ConfigError, DataError, ModelFileError
 from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter
+from homefold.store.model_card import accuracy_line
 
 if TYPE_CHECKING:
     import torch
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
     from homefold.model import Homefold
 
 __all__ = ["FitOptions", "run"]
+
+AUTO = "auto"
+_Preset = Literal["auto", "default", "thorough", "small", "small-thorough", "paper"]
 
 
 @dataclass(frozen=True)
@@ -57,9 +62,9 @@ class FitOptions:
     """The folder to write the model to."""
     holdout: Annotated[Names, Arg("DOMAIN")] = ()
     """Domains to leave out: their images are not even opened."""
-    preset: Annotated[Literal["default", "thorough", "small", "small-thorough", "paper"], Arg("NAME", "")] = "default"
-    """Settings to start from: default (ResNet-18 at 224 px), small (from scratch at 32 px, for CPUs), thorough or
-    small-thorough (several looks at each image, slow to answer), or paper."""
+    preset: Annotated[_Preset, Arg("NAME", "")] = "auto"
+    """Settings to start from: auto (what suits images and device; this unless another is named), default (ResNet-18
+    at 224 px), small (from scratch at 32 px), thorough or small-thorough (several looks, slow), or paper."""
     config: Annotated[Path | None, Arg("FILE.toml")] = None
     """Settings to change, as TOML; --set and flags win over it."""
     set: Annotated[Names, Arg("NAME=VALUE")] = ()
@@ -79,13 +84,17 @@ class FitOptions:
 
 def run(arguments: Sequence[str]) -> int:
     """Fit, save, and say what came out; among the processes of torchrun only the first writes and speaks."""
-    options, config = read_options(arguments)
+    options, config, said = read_options(arguments)
     # Here and below: what imports torch, which --help does not need.
     from homefold.runtime.device import resolve_device
     from homefold.runtime.processes import joined_processes, local_device
 
     device = resolve_device(local_device(options.device))
     with joined_processes(device) as processes:
+        if options.preset == AUTO:
+            from homefold.model import auto_config
+
+            config = auto_config(options.data, holdout=unique(options.holdout), settings=said, device=device)
         if processes.is_first:
             return _fit_and_save(options, config, device)
         _help_to_fit(options, config, device)
@@ -106,6 +115,10 @@ def _fit_and_save(options: FitOptions, config: HomefoldConfig, device: torch.dev
     # These complain before images are decoded.
     config.require_consistent()
     build_backbone(config.features.backbone, config.features.weights)
+    if options.preset == AUTO:
+        from homefold.stages.estimate import announcement
+
+        reporter.message(announcement(config, int(count_images(options.data, sources or None).sum()), device))
     on_epoch = None if options.tensorboard is None else _tensorboard_writer(options.tensorboard, config.features.epochs)
     began = time.monotonic()
     with UnfinishedFit(options.out) as unfinished, when_stopped(unfinished.advice):
@@ -138,10 +151,14 @@ def _help_to_fit(options: FitOptions, config: HomefoldConfig, device: torch.devi
     model.fit(dataset, work_dir=UnfinishedFit(options.out).folder)
 
 
-def read_options(arguments: Sequence[str]) -> tuple[FitOptions, HomefoldConfig]:
-    """What a command line asks for, and all settings with it."""
+def read_options(arguments: Sequence[str]) -> tuple[FitOptions, HomefoldConfig, dict[str, Any]]:
+    """What a command line asks for, all settings with it, and those that it names.
+
+    With the preset `auto` all settings are those of `default`, until the images are known.
+    """
     options = parse(FitOptions, "fit", arguments, _short_flags)
-    return options, fit_settings(options.preset, options.config, options.set)
+    preset = "default" if options.preset == AUTO else options.preset
+    return options, *fit_settings(preset, options.config, options.set)
 
 
 def _short_flags() -> dict[str, str]:
@@ -249,6 +266,7 @@ def _summary(options: FitOptions, model: Homefold, holdout: tuple[str, ...], sec
         "class_names": list(model.class_names),
         "images": reports["images"],
         "held_out_accuracy": reports["classifier"]["held_out_accuracy"],
+        "held_out": reports["held_out"],
         "features": reports["features"],
         "manifold": reports["manifold"],
         "device": str(model.device),
@@ -258,9 +276,8 @@ def _summary(options: FitOptions, model: Homefold, holdout: tuple[str, ...], sec
 
 def _print_summary(summary: dict[str, Any]) -> None:
     images = summary["images"]
-    share = show_share(summary["held_out_accuracy"])
     facts = {
-        "Accuracy": f"{share} of {images['held_out']} held-out source images, without projection",
+        "Accuracy": accuracy_line(summary),
         "Trained on": f"{images['trained_on']} images of {', '.join(summary['source_domains'])}",
         "Model": f"{summary['model']} ({show_bytes(summary['size_bytes'])}, {summary['seconds']:.0f} s)",
     }

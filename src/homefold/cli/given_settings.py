@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import operator
 import tomllib
 import typing
 from collections.abc import Iterator, Mapping, Sequence
@@ -165,8 +166,8 @@ def _value(hint: Any, word: str) -> Any:
         return parse_setting(f"x={word}")[1]
 
 
-def fit_settings(preset: str, file: Path | None, words: Sequence[str]) -> HomefoldConfig:
-    """The preset with what a file says, and with what the words say, which win.
+def fit_settings(preset: str, file: Path | None, words: Sequence[str]) -> tuple[HomefoldConfig, dict[str, Any]]:
+    """The preset with what a file says, and with what the words say, which win; and what both say.
 
     Args:
         preset: its name.
@@ -179,7 +180,9 @@ def fit_settings(preset: str, file: Path | None, words: Sequence[str]) -> Homefo
             said = current_names(dict(_flat(_read(file))))
             _changed_preset(preset, said)
     with _as_usage():
-        return _changed_preset(preset, {**said, **dict(map(parse_setting, words))})
+        said = {**said, **current_names(dict(map(parse_setting, words)))}
+        config = _changed_preset(preset, said)
+    return config, {name: operator.attrgetter(name)(config) for name in said}
 
 
 def _changed_preset(preset: str, settings: Mapping[str, Any]) -> HomefoldConfig:

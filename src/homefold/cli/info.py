@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from homefold.cli.output import fact_table, print_json, result_console, show_bytes, show_share
+from homefold.cli.output import fact_table, print_json, result_console, show_bytes
 from homefold.cli.parsing import JsonFlag, PluginFlag, Positional, parse
 from homefold.config import config_to_dict
 from homefold.store.files import plain_json
-from homefold.store.model_card import how_images_are_seen, how_it_was_trained, manifold_line
+from homefold.store.model_card import accuracy_line, how_images_are_seen, how_it_was_trained, manifold_line
 
 if TYPE_CHECKING:
     import torch
@@ -124,8 +124,7 @@ def _image_lines(facts: dict[str, Any]) -> dict[str, str]:
         "Training": how_it_was_trained(features),
         **_projection_lines(config, reports["manifold"]),
         **_look_line(config),
-        "Accuracy": f"{show_share(reports['classifier']['held_out_accuracy'])} of the held-out source images, "
-        "without projection",
+        "Accuracy": accuracy_line(reports),
         "Made with": ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
         + f"; seed {config['seed']}",
     }

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shlex
 import sys
-from pathlib import Path
 from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from homefold.runtime.json_lines import json_line
 from homefold.runtime.text import as_text
 
 __all__ = [
@@ -28,30 +27,6 @@ __all__ = [
 ]
 
 _WIDTH_OF_A_PIPE = 200
-_ENCODER = json.JSONEncoder(allow_nan=False)
-_PLAIN = frozenset({str, int, bool})
-
-
-def json_line(value: Any) -> str:
-    """`value` as one line of JSON; NaN and infinity, which JSON does not have, become null.
-
-    >>> json_line({"score": float("nan"), "path": Path("a.png")})
-    '{"score": null, "path": "a.png"}'
-    """
-    return _ENCODER.encode(_plain(value))
-
-
-def _plain(value: Any) -> Any:
-    # Most values are these: a folder of images has a million of them.
-    if type(value) in _PLAIN:
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return str(value) if isinstance(value, Path) else value
 
 
 def print_json(value: Any) -> None:

@@ -15,7 +15,7 @@ from dataclasses import MISSING, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeVar
+from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
 from homefold.cli.ending import UsageError
 from homefold.cli.given_settings import SHORT_NAMES, is_flag, setting_flags, settings_as_words
@@ -25,9 +25,6 @@ from homefold.config.values import checked_value
 from homefold.data.paths import given_path
 from homefold.errors import ConfigError, cut, shown
 from homefold.runtime.plugins import load_plugins
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 __all__ = [
     "Arg",
@@ -112,7 +109,7 @@ SetInferenceFlag = Annotated[
     ),
 ]
 
-T = TypeVar("T", bound="DataclassInstance")
+T = TypeVar("T")
 ShortFlags = Callable[[], Mapping[str, str]]
 
 

@@ -35,7 +35,7 @@ from homefold.data.decoding.pool import start_decoders
 from homefold.data.index import LoadRequest
 from homefold.errors import ConfigError, DataError
 from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter
-from homefold.stages.predictions import Prediction, require_threshold, rows_named
+from homefold.stages.predictions import Prediction, require_confidence, require_threshold, rows_named
 from homefold.store.files import write_atomically
 
 if TYPE_CHECKING:
@@ -70,6 +70,11 @@ class PredictOptions:
     """Replace FILE if it exists."""
     abstain_above: Annotated[float | None, Arg("SCORE")] = None
     """Mark images with a higher off-manifold score as abstained; from 0, and inf marks none."""
+    abstain_below: Annotated[float | None, Arg("CONFIDENCE")] = None
+    """Mark images with a lower confidence as abstained; from 0 to 1."""
+    compare: bool = False
+    """Tell the label without projection too, where it differs (a model that leaves familiar images alone does so by
+    itself; for others it takes another pass of the network)."""
     no_projection: bool = False
     """Classify the features as they are: the control."""
     projection_preset: ProjectionPresetFlag = None
@@ -92,8 +97,12 @@ def run(arguments: Sequence[str]) -> int:
 
     if options.abstain_above is not None and options.no_projection:
         raise ConfigError("--abstain-above needs the off-manifold score, which --no-projection does not give.")
+    if options.compare and options.no_projection:
+        raise ConfigError("--compare tells answers with and without projection apart, and --no-projection has but one.")
     if options.abstain_above is not None:
         require_threshold(options.abstain_above)
+    if options.abstain_below is not None:
+        require_confidence(options.abstain_below)
     # Meanwhile; but what is wrong with the model is told first.
     with ThreadPoolExecutor(max_workers=1) as beside:
         found = beside.submit(_find_images, options.images)
@@ -160,7 +169,12 @@ def _writer(options: PredictOptions, stream: TextIO, paths: Sequence[Path], mode
         return JsonLinesWriter(stream)
     if options.csv:
         return CsvWriter(stream, model.class_names)
-    return TableWriter(stream, paths, model.class_names, abstains=options.abstain_above is not None)
+    return TableWriter(
+        stream,
+        paths,
+        model.class_names,
+        abstains=options.abstain_above is not None or options.abstain_below is not None,
+    )
 
 
 def _predict_all(
@@ -214,10 +228,10 @@ def _answer(
     if not len(good):
         return iter(()), failures
     with rows_named([str(path) for position, path in enumerate(paths) if position not in failures]):
-        predictions = model.predict(good, projected=not options.no_projection, look=look, search=search)
-    abstained = [False] * len(predictions)
-    if options.abstain_above is not None:
-        abstained = predictions.abstained(options.abstain_above).tolist()
+        predictions = model.predict(
+            good, projected=not options.no_projection, look=look, search=search, compare=options.compare
+        )
+    abstained = predictions.abstained(options.abstain_above, confidence_below=options.abstain_below).tolist()
     return zip(predictions, abstained, strict=True), failures
 
 

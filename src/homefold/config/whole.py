@@ -77,6 +77,9 @@ class LookConfig:
     16, and each takes as long as another view."""
     styles: bool = True
     """Bring the style of an image to the sources' before the search, where the model was fitted to do so."""
+    leave_familiar: bool = False
+    """Answer without projection for images whose style is as near to a source domain's as that of three quarters of
+    held-out source images; takes another pass of the network for the others."""
 
     @property
     def plain(self) -> LookConfig:

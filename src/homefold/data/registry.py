@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DatasetEntry",
+    "count_images",
     "dataset_entry",
     "domain_names",
     "list_datasets",
@@ -225,6 +226,19 @@ def domain_names(name_or_path: str | Path) -> tuple[str, ...]:
     """The domains of a named dataset (with `name:PATH`, those that lie there) or of a folder, without decoding."""
     entry, root = _entry_of(name_or_path)
     return entry.domains if root is None else _domains_at(entry, root)
+
+
+def count_images(name_or_path: str | Path, domains: Sequence[str] | None = None) -> np.ndarray:
+    """Images of each domain and class, `(domains, classes)`, without decoding what lies in files."""
+    entry, root = _entry_of(name_or_path)
+    request = LoadRequest(root=root, domains=None if domains is None else tuple(domains))
+    if entry.index is not None:
+        return entry.index(request).counts()
+    assert entry.load is not None
+    dataset = entry.load(request)
+    counts = np.zeros((len(dataset.domain_names), len(dataset.class_names)), dtype=np.int64)
+    np.add.at(counts, (dataset.domains, dataset.labels), 1)
+    return counts
 
 
 def _entry_of(name_or_path: str | Path, root: str | Path | None = None) -> tuple[DatasetEntry, Path | None]:

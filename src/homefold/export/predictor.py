@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from homefold.config.views import WHOLE
 from homefold.export.gradient import decoder_layers, loss_and_gradient
 from homefold.features.batches import to_pixels
 from homefold.features.views import apply_view, mean_of_views
@@ -60,10 +61,14 @@ class Predictor(nn.Module):
     def __init__(self, trained: TrainedModel, loop: Loop) -> None:
         super().__init__()
         model = trained.feature_model
-        styled = trained.styled if trained.config.look.styles else None
+        look = trained.config.look
+        styled = trained.styled if look.styles else None
         self.net = (styled or trained.encoder).net
+        self.plain = trained.encoder.net
+        self.watcher = trained.watcher.net if look.leave_familiar else None
+        self.familiarity = trained.familiarity
         self.manifold, self.classifier = model.manifold, model.classifier
-        self._views = trained.config.views(trained.config.look)
+        self._views = trained.config.views(look)
         self._search, self._seed, self._normalise, self._loop = model.search, model.seed, model.normalise, loop
         self._scale, self._temperature = model.off_manifold_scale(model.search), model.temperature
         self._layers = decoder_layers(self.manifold) if self.manifold.is_continuous else []
@@ -74,12 +79,23 @@ class Predictor(nn.Module):
     def forward(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """`images: (n, height, width, 3)` uint8, of the model's size, to `OUTPUTS`."""
         pixels = to_pixels(images)
-        seen = [self.net(apply_view(pixels, view)).float() for view in self._views]
-        z = seen[0] if len(seen) == 1 else mean_of_views(seen)
+        z = self._features(self.net, pixels)
+        is_familiar = None
+        if self.watcher is not None:
+            assert self.familiarity is not None
+            plain, is_familiar = self.familiarity.split(self.watcher(pixels))
+            plain = plain if self._views == WHOLE else self._features(self.plain, pixels)
+            z = torch.where(is_familiar[:, None], plain, z)
         z = to_sphere(z) if self._normalise else z
         features, distance = self._nearest(z) if not self.manifold.is_continuous else self._searched(z)
-        logits = self.classifier(features)
+        answered = features if is_familiar is None else torch.where(is_familiar[:, None], z, features)
+        logits = self.classifier(answered)
         return torch.softmax(logits / self._temperature, dim=1), distance / self._scale
+
+    def _features(self, net: nn.Module, pixels: torch.Tensor) -> torch.Tensor:
+        """Raw features `(n, d)`, the mean of all views."""
+        seen = [net(apply_view(pixels, view)).float() for view in self._views]
+        return seen[0] if len(seen) == 1 else mean_of_views(seen)
 
     def _nearest(self, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         bank = self.manifold.bank_features

@@ -78,6 +78,11 @@ class Prediction:
         """Probability of the label."""
         return self.probabilities[self.label]
 
+    def abstained(self, threshold: float) -> bool:
+        """Whether it ended farther out than an off-manifold score, as `Predictions.abstained` has it."""
+        require_threshold(threshold)
+        return bool(np.float32(self.off_manifold) > threshold)  # scores are single precision
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON; without a path, or a label without projection, when there is none."""
         optional = ("path", "label_without_projection")
@@ -164,8 +169,6 @@ class Predictions:
             threshold: withhold what ended farther out: an off-manifold score, 0 or higher; infinity withholds none.
             confidence_below: withhold what is less sure: a probability.
         """
-        if threshold is None and confidence_below is None:
-            raise ConfigError("say by which off-manifold score, or below which confidence, answers are to be withheld.")
         withheld = np.zeros(len(self), dtype=bool)
         if threshold is not None:
             require_threshold(threshold)
@@ -176,6 +179,11 @@ class Predictions:
             require_confidence(confidence_below)
             withheld |= self.confidences < confidence_below
         return withheld
+
+    def left(self, plain: Predictions, rows: np.ndarray) -> Predictions:
+        """These answers, but at `rows: (n,)` those of `plain`, which tell what the labels are without projection."""
+        probabilities = np.where(rows[:, None], plain.probabilities, self.probabilities)
+        return replace(self, probabilities=probabilities, projected=self.projected & ~rows, unprojected=plain.indices)
 
     def __len__(self) -> int:
         return len(self.probabilities)

@@ -7,11 +7,13 @@ from typing import Any
 
 import torch
 
+from homefold.features.network import FeatureNet
 from homefold.manifold import Manifold, ManifoldConfig, build_manifold
 from homefold.runtime.text import as_text
 from homefold.stages.classifier import classifier_id, classifier_stage
+from homefold.stages.familiar import familiarity_id, familiarity_stage
 from homefold.stages.feature_model import FeatureModel, calibration_features
-from homefold.stages.features import FeatureStage, features_ids, train_feature_stage
+from homefold.stages.features import FeatureStage, features_id, features_ids, train_feature_stage
 from homefold.stages.manifold import manifold_id, manifold_stage, usable_manifold_stage
 from homefold.stages.style import StyledStage, style_ids, styled_stage
 from homefold.stages.task import TaskKey, TrainingTask
@@ -25,7 +27,12 @@ __all__ = ["planned_stages", "train_stages"]
 def planned_stages(key: TaskKey, *, projected: bool = True) -> tuple[StageId, ...]:
     """The stages that `train_stages` will need, in their order."""
     manifold = [manifold_id(key)] if projected else []
-    return (*features_ids(key), *manifold, classifier_id(key), *style_ids(key))
+    familiar = [familiarity_id(key, features_id(key))] if projected and _leaves_familiar(key) else []
+    return (*features_ids(key), *manifold, classifier_id(key), *style_ids(key), *familiar)
+
+
+def _leaves_familiar(key: TaskKey) -> bool:
+    return key.config.look.leave_familiar and bool(style_ids(key))
 
 
 def train_stages(task: TrainingTask, *, projected: bool = True, any_manifold: bool = False) -> TrainedModel:
@@ -52,6 +59,13 @@ def train_stages(task: TrainingTask, *, projected: bool = True, any_manifold: bo
     style = seen if isinstance(seen, StyledStage) else None
     if style is not None:
         stages.append(style.stages[-1])
+    familiarity = None
+    if projected and _leaves_familiar(task.key):
+        assert isinstance(features.net, FeatureNet)
+        familiarity, of_familiar = familiarity_stage(task, features.net, features_id(task.key))
+        stages.append(of_familiar)
+    elif config.look.leave_familiar:
+        config = replace(config, look=replace(config.look, leave_familiar=False))
     domains = torch.from_numpy(task.source.domains[task.split[1]])
     model = FeatureModel(
         manifold=manifold,
@@ -70,6 +84,7 @@ def train_stages(task: TrainingTask, *, projected: bool = True, any_manifold: bo
         reports=_reports(task, features, manifold if projected else None, model),
         style=None if style is None else style.style,
         styled=style,
+        familiarity=familiarity,
         stages=tuple(stages),
     )
 

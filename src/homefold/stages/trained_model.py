@@ -5,13 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 
 from homefold.config import HomefoldConfig, LookConfig, SearchConfig
+from homefold.config.views import WHOLE
+from homefold.errors import ConfigError
+from homefold.features.network import FeatureNet
 from homefold.projection import Projection
 from homefold.stages.encoder import Encoder
+from homefold.stages.familiar import Familiarity
 from homefold.stages.feature_model import FeatureModel
 from homefold.stages.predictions import Predictions
 from homefold.stages.task import ImageSet
@@ -51,6 +57,8 @@ class TrainedModel:
     """The source styles; None where styles are left as they are."""
     styled: Encoder | None = None
     """f, where an image's style is brought to the sources' on its way; None where `style` is."""
+    familiarity: Familiarity | None = None
+    """Which images are left as they are; None where all are projected."""
     stages: tuple[Stage, ...] = ()
     """What it stands on, where it was trained here."""
 
@@ -86,6 +94,8 @@ class TrainedModel:
             bring_home: another way to bring raw features to the manifold than the model's own.
             compare: answer without projection too, which takes another pass of f where styles are brought home.
         """
+        if projected and styled is None and (look or self.config.look).leave_familiar:
+            return self._answer_unfamiliar(images, look or self.config.look, search, bring_home)
         z, seconds = self.encode(images, look, styled=projected if styled is None else styled)
         model = self.feature_model
         if not projected:
@@ -101,6 +111,42 @@ class TrainedModel:
             return Answer(predictions, seconds, z, found)
         plain = self._without_projection(images, z, look)
         return Answer(replace(predictions, unprojected=plain.predictions.indices), seconds, z, found, plain)
+
+    @cached_property
+    def watcher(self) -> Encoder:
+        """f, which tells the styles of images beside their features."""
+        if self.familiarity is None:
+            raise ConfigError(
+                "this model does not know which images are familiar; fit it with look.leave_familiar=true and "
+                "with styles (style.blocks)."
+            )
+        assert isinstance(self.encoder.net, FeatureNet)
+        return self.familiarity.watcher(self.encoder.net, self.config.style.blocks, self.encoder.device)
+
+    def _answer_unfamiliar(
+        self,
+        images: ImageSet,
+        look: LookConfig,
+        search: SearchConfig | None,
+        bring_home: Callable[[torch.Tensor], Projection] | None,
+    ) -> Answer:
+        """`answer` where familiar images keep the answer without projection."""
+        watcher, familiarity, model = self.watcher, self.familiarity, self.feature_model
+        assert familiarity is not None
+        model.off_manifold_scale(search or model.search)
+        began = time.perf_counter()
+        views = self.config.views(look)
+        plain_z, is_familiar = familiarity.split(watcher.of(images)[0])
+        if views != WHOLE:
+            plain_z = self.encoder.of(images, views)[0]
+        plain = Answer(model.predict(plain_z, projected=False), time.perf_counter() - began, plain_z)
+        z, moved = plain_z, (~is_familiar).nonzero()[:, 0]
+        if self.styled is not None and look.styles and len(moved):
+            others = ImageSet(np.ascontiguousarray(images.pixels[moved.cpu().numpy()]))
+            z = plain_z.index_copy(0, moved, self.styled.of(others, views)[0])
+        found = model.project(z, search) if bring_home is None else bring_home(z)
+        predictions = model.classify(found, search).left(plain.predictions, is_familiar.cpu().numpy())
+        return Answer(predictions, time.perf_counter() - began, z, found, plain)
 
     def _without_projection(self, images: ImageSet, z: torch.Tensor, look: LookConfig | None) -> Answer:
         """What `answer` gives without projection; `z: (n, d)` are the features that were projected."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["how_images_are_seen", "how_it_was_trained", "manifold_line", "model_card"]
+__all__ = ["accuracy_line", "how_images_are_seen", "how_it_was_trained", "manifold_line", "model_card"]
 
 
 def how_images_are_seen(config: dict[str, Any]) -> str:
@@ -16,6 +16,7 @@ def how_images_are_seen(config: dict[str, Any]) -> str:
     if style.get("blocks"):
         home = "each source domain" if style["manifold"] == "domains" else "their mean"
         seen.append(f"styles {style['weight']:g} of the way to {home} after {' and '.join(style['blocks'])}")
+    seen += ["familiar images left as they are"] if look.get("leave_familiar") else []
     return "; ".join(seen)
 
 
@@ -40,6 +41,18 @@ def manifold_line(config: dict[str, Any], report: Mapping[str, Any]) -> str:
     return "the nearest source feature" + (f", as no {asked} could be learned" if asked else "")
 
 
+def accuracy_line(reports: Mapping[str, Any]) -> str:
+    """How right the model is on held-out source images, beside its yardstick; models saved earlier have none."""
+    found = reports.get("held_out")
+    if found is None:
+        return f"{reports['classifier']['held_out_accuracy']:.1%} of the held-out source images, without projection"
+    plain, yardstick = f"{found['without_projection']:.1%}", f"{found['yardstick']:.1%}"
+    return (
+        f"{found['with_projection']:.1%} of {found['images']} held-out source images ({plain} without projection; "
+        f"logistic regression on the {found['yardstick_sees']}: {yardstick})"
+    )
+
+
 def model_card(description: Mapping[str, Any]) -> str:
     """The card for a model with this description (see `Homefold.save`)."""
     config, reports = description["settings"], description["measured"]
@@ -48,7 +61,7 @@ def model_card(description: Mapping[str, Any]) -> str:
     seen = how_images_are_seen(config)
     seen = f"\n- Images of a new domain: {seen}" if seen else ""
     measured = (
-        f"accuracy {reports['classifier']['held_out_accuracy']:.1%} without projection; "
+        f"{accuracy_line(reports)}; "
         f"{reports['features']['criterion']} {reports['features']['held_out_loss']:.4f}; reconstruction cosine "
         f"{reports['manifold']['reconstruction_cosine']:.3f}"
     )

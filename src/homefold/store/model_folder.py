@@ -4,7 +4,8 @@ Format 2. The names of all files are fixed here and never read from the descript
 
 - `model.json`, the description: what `ImagesDescription` or `FeaturesDescription` says, the format with its number, a
   digest of each part and a checksum of it all;
-- `features.safetensors` (f), `home.safetensors` (G, C and the calibration) and `style.safetensors` (the source styles);
+- `features.safetensors` (f), `home.safetensors` (G, C and the calibration) `style.safetensors` (the source styles) and
+  `familiar.safetensors` (which images are left as they are);
 - `README.md`, the card.
 
 Folders of format 1, whose description is `config.json`, are read as if they had been written today.
@@ -18,7 +19,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 import numpy as np
 import torch
@@ -55,7 +56,7 @@ _DESCRIPTION = "model.json"
 _DESCRIPTION_1 = "config.json"
 _CARD = "README.md"
 _NEEDED = {"images": ("features", "home"), "features": ("home",)}
-_ALLOWED = {"images": (*_NEEDED["images"], "style"), "features": _NEEDED["features"]}
+_ALLOWED = {"images": (*_NEEDED["images"], "style", "familiar"), "features": _NEEDED["features"]}
 _NAMED_AT_MOST = 3
 
 Label = str | int | float | bool
@@ -77,8 +78,18 @@ class _Classifier(TypedDict):
     held_out_accuracy: FiniteFloat | None
 
 
+class _HeldOut(TypedDict):
+    images: Count
+    with_projection: FiniteFloat
+    without_projection: FiniteFloat
+    yardstick: FiniteFloat
+    yardstick_sees: str
+    chance: FiniteFloat
+
+
 @with_config(ConfigDict(extra="allow"))
 class _Measured(TypedDict):
+    held_out: NotRequired[_HeldOut]
     images: _Images
     features: _Features
     manifold: dict[str, Any]

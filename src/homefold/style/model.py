@@ -110,6 +110,11 @@ class StyleModel(nn.Module):
         self.parts = nn.ModuleList(parts)
 
     @property
+    def sizes(self) -> list[int]:
+        """How many numbers a style has after each block."""
+        return [len(mean) for name, mean in self.named_buffers() if name.endswith(".mean")][: len(self.config.blocks)]
+
+    @property
     def homes(self) -> list[list[nn.Module]]:
         """One part a block for each place that styles are brought to: one place, or as many as source domains."""
         blocks = max(1, len(self.config.blocks))

@@ -1,0 +1,65 @@
+// The card of one image: what it looks like, what the model says, or why it says nothing.
+
+const SHOWN_CLASSES = 5;
+const GAUGE_END = 3;
+
+const percent = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 1 });
+
+function element(name, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(name), properties);
+  made.append(...children);
+  return made;
+}
+
+function meter(value, end, label, good = {}) {
+  return element("meter", { max: end, ...good, value: Math.min(value, end), title: label, ariaLabel: label });
+}
+
+/** An empty card with the image, to be filled when its answer is there. */
+export function card(file) {
+  const address = URL.createObjectURL(file);
+  const image = element("img", { src: address, alt: file.name });
+  // Browsers show fewer kinds of images than the model reads.
+  image.onerror = () => image.remove();
+  const made = element("li", { className: "answer" }, image, element("p", { className: "file", textContent: file.name }));
+  made.setAttribute("aria-busy", "true");
+  made.letGo = () => URL.revokeObjectURL(address);
+  return made;
+}
+
+/** Shows the answer in a card. */
+export function fill(made, answer) {
+  const likely = Object.entries(answer.probabilities).sort((a, b) => b[1] - a[1]).slice(0, SHOWN_CLASSES);
+  const list = element("dl");
+  for (const [name, probability] of likely) {
+    const shown = percent.format(probability);
+    list.append(
+      element("dt", { textContent: name }),
+      element("dd", {}, meter(probability, 1, `${name}: ${shown}`)),
+      element("dd", { className: "figure", textContent: shown }),
+    );
+  }
+  made.append(element("h3", { textContent: answer.label }), list, gauge(answer.off_manifold));
+  if (answer.label_without_projection) made.append(without(answer));
+  made.removeAttribute("aria-busy");
+}
+
+/** Shows in a card why there is no answer. */
+export function fail(made, sentence) {
+  made.classList.add("failed");
+  made.append(element("p", { className: "far", textContent: sentence }));
+  made.removeAttribute("aria-busy");
+}
+
+function gauge(score) {
+  const far = score > 1;
+  const words = far ? "farther out than 95 % of held-out source images" : "as near as the source images";
+  const label = `Off-manifold score ${score.toFixed(2)}: ${words}`;
+  return element("p", { className: far ? "far" : "" }, label, meter(score, GAUGE_END, label, { low: 1, high: 1, optimum: 0 }));
+}
+
+function without(answer) {
+  const same = answer.label_without_projection === answer.label;
+  const words = same ? "The same without projection." : `Without projection: ${answer.label_without_projection}.`;
+  return element("p", { className: "without", textContent: words });
+}
