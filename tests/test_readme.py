@@ -68,6 +68,7 @@ def test_the_other_commands_are_makes_own_targets():
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
     continuous = (Path(__file__).parent.parent / ".ci" / "run").read_text(encoding="utf-8")
     assert "make test" in continuous
+    assert "make docs" in continuous
     assert "make demo" in continuous
 
 

@@ -21,6 +21,7 @@ from homefold.cli import main
 from homefold.cli.app import COMMANDS
 from homefold.cli.settings import list_settings
 from homefold.data import load_digits_mini
+from test_public_contract import PUBLIC
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -169,6 +170,7 @@ def test_a_page_that_is_not_there_is_left_out(tmp_path):
 def test_every_public_name_is_in_the_reference_and_has_an_example():
     packages = {page.stem: page.read_text("utf-8") for page in (DOCS / "api").glob("*.md") if page.stem != "index"}
     examples = "\n".join(code for page in PAGES for code in blocks(page, "python"))
+    assert {"homefold" if stem == "homefold" else f"homefold.{stem}" for stem in packages} >= set(PUBLIC)
     for stem, text in packages.items():
         module = importlib.import_module("homefold" if stem == "homefold" else f"homefold.{stem}")
         assert f".. automodule:: {module.__name__}\n" in text
