@@ -7,7 +7,7 @@ KILLS ?= 50
 # Scripts whose names do not end in .py.
 COMMANDS := scripts/kills scripts/release-check scripts/same-answers scripts/same-speed
 
-.PHONY: demo fast test pytest hostile kills study lint types docs oldest wheel release-check clean help
+.PHONY: demo fast test pytest hostile kills study lint types docs docs-links oldest wheel release-check clean help
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 15
@@ -41,16 +41,19 @@ study: $(STAMP)  ## Write the tables of the study's pages from its records
 	$(BIN)/python study/pages.py
 
 lint: $(STAMP)  ## Style, and that each floor knows only the floors below
-	$(BIN)/ruff check src tests benchmarks examples scripts study $(COMMANDS)
-	$(BIN)/ruff format --check src tests benchmarks examples scripts study $(COMMANDS)
+	$(BIN)/ruff check src tests benchmarks docs examples scripts study $(COMMANDS)
+	$(BIN)/ruff format --check src tests benchmarks docs examples scripts study $(COMMANDS)
 	$(BIN)/lint-imports
 
 types: $(STAMP)  ## Types of the package and of the scripts
 	$(BIN)/mypy
 	$(BIN)/mypy scripts/killing
 
-docs: $(STAMP)  ## Every link between the project's own pages leads somewhere
-	$(BIN)/python -m pytest -q tests/test_links.py
+docs: $(STAMP)  ## Build the site into build/docs; a warning or a dead link between pages fails
+	$(BIN)/python -m sphinx -q -E -W --keep-going -b html -c docs . build/docs
+
+docs-links: $(STAMP)  ## Look whether the site's links to the outside answer (needs a network)
+	$(BIN)/python -m sphinx -q -b linkcheck -c docs . build/docs-links
 
 oldest:  ## Run the tests with the oldest supported torch, in a virtual environment of its own
 	$(PYTHON) -m venv .venv-oldest

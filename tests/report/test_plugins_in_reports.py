@@ -17,7 +17,7 @@ from homefold.report.tables import build_tables
 from homefold.runtime.plugins import load_plugin
 from homefold.runtime.registry import Registry
 
-PAGE = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "figures.md").read_text(encoding="utf-8")
 (EXAMPLE,) = (code for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "@figure(" in code)
 
 

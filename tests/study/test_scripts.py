@@ -218,69 +218,57 @@ def test_runs_of_one_method_are_one_row_whatever_they_were_called(script, tmp_pa
     assert (without["mean"], without["deviation"], without["difference"]) == pytest.approx((60, 10, 0))
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/what-to-expect.md"])
 @pytest.mark.parametrize(
     ("files", "first", "rows"),
     [
         (
             ("pacs", "pacs-more-seeds", "pacs-deep-all"),
-            "| PACS, ResNet-18",
-            ("deep-all", "without-projection", "vae", "vae:style.manifold=domains,projection.views=8"),
-        ),
-        (
-            ("pacs-batch-512",),
-            "| … batch of 512",
-            (None, "without-projection", "vae", "vae:style.manifold=domains,projection.views=8"),
-        ),
-        (
-            ("pacs-long",),
-            "| … the preset's batch",
-            ("deep-all", "without-projection", "vae", "vae:style.manifold=domains,projection.views=8"),
+            "PACS, ResNet-18",
+            (
+                "deep-all",
+                "without-projection",
+                "vae",
+                "without-projection:projection.views=8",
+                "vae:style.manifold=domains,projection.views=8",
+            ),
         ),
         (
             ("digits-dg",),
-            "| Digits-DG, four-block network",
+            "Digits-DG, small network",
             (
                 "deep-all",
                 "without-projection",
                 "vae:style.blocks=block1/block2,style.manifold=domains,style.weight=0.5",
+                "without-projection:projection.textures=4",
                 "vae:style.blocks=block1/block2,style.manifold=domains,style.weight=0.5,projection.textures=4",
             ),
         ),
     ],
 )
-def test_the_table_of_the_readme_is_that_of_the_records(script, files, first, rows, tmp_path):
-    root = STUDY.parent
-    records = [str(root / "study" / "records" / f"{name}.jsonl.xz") for name in files]
+def test_the_table_of_the_front_pages_is_that_of_the_records(script, page, files, first, rows, tmp_path):
+    records = [str(STUDY / "records" / f"{name}.jsonl.xz") for name in files]
     script("final_table").main([*records, "--out", str(tmp_path / "r.json")])
     found = {row["method"]: row for row in result(tmp_path / "r.json")["rows"]}
-    (line,) = (line for line in (root / "README.md").read_text("utf-8").splitlines() if line.startswith(first))
-    shown = [cell.strip() for cell in line.strip("|").split("|")[1:5]]
-    figures = {name: f"{row['mean']:.1f}" for name, row in found.items()}
-    for name, row in found.items():
-        if row["deviation"] is not None:  # of one seed there is none
-            figures[name] += f" ± {row['deviation']:.1f}"
-    assert shown == ["–" if name is None else figures[name] for name in rows]
+    assert row_of(page, first) == [f"{found[name]['mean']:.1f} ± {found[name]['deviation']:.1f}" for name in rows]
 
 
-def test_what_the_readme_says_of_one_source_is_in_the_records():
-    root = STUDY.parent
+@pytest.mark.parametrize("page", ["README.md", "docs/what-to-expect.md"])
+def test_what_the_front_pages_say_of_one_source_is_in_the_records(page):
     by_seed: dict[str, dict[int, list[float]]] = {}
-    from_sketch: dict[str, list[float]] = {}
-    for _, run in read_record_lines(root / "study" / "records" / "pacs-single-source.jsonl.xz"):
+    for _, run in read_record_lines(STUDY / "records" / "pacs-single-source.jsonl.xz"):
         by_seed.setdefault(run["method"], {}).setdefault(run["seed"], []).append(100 * run["accuracy"])
-        if run["facts"]["sources"] == ["sketch"]:
-            from_sketch.setdefault(run["method"], []).append(100 * run["accuracy"])
     means = {method: [np.mean(values) for values in seeds.values()] for method, seeds in by_seed.items()}
     figures = {method: f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f}" for method, values in means.items()}
-    here = f"(here {np.mean(from_sketch['deep-all']):.1f}, {np.mean(from_sketch['vae']):.1f})"
-    (line,) = (
-        line
-        for line in (root / "README.md").read_text("utf-8").splitlines()
-        if line.startswith("| PACS, from one domain")
-    )
-    cells = [cell.strip() for cell in line.strip("|").split("|")]
-    assert cells[1:4] == [figures[method] for method in ("deep-all", "without-projection", "vae")]
-    assert cells[5].endswith(here)
+    shown = [*(figures[method] for method in ("deep-all", "without-projection", "vae")), "–", "–"]
+    assert row_of(page, "PACS, one source domain") == shown
+
+
+def row_of(page: str, first: str) -> list[str]:
+    """The five figures of the row of a page's table that begins so."""
+    lines = (STUDY.parent / page).read_text("utf-8").splitlines()
+    (cells,) = (line.strip("| ").split("|") for line in lines if line.lstrip("| ").startswith(first))
+    return [cell.strip() for cell in cells[1:6]]
 
 
 def test_the_study_of_selection_prints_percent(script):

@@ -199,8 +199,8 @@ def load_dataset(
             parquet), a tar of samples, or a pandas DataFrame with the columns `path` (or `image`), `label`, `domain`.
         root: where the files of a named dataset lie, when the name does not say it; where the relative paths of a data
             frame start, by default in the current folder.
-        size, resize, skip_bad, domains, reporter, seed, workers, max_megapixels, allow_one_class, use_cache, cache_key,
-            domain_from: as in `LoadRequest`.
+        size, resize, skip_bad, domains, domain_from, reporter, seed, workers: as in `LoadRequest`.
+        max_megapixels, allow_one_class, use_cache, cache_key: as in `LoadRequest`.
     """
     entry, at = _entry_of(name_or_path, root, domain_from)
     request = LoadRequest(

@@ -39,7 +39,7 @@ _ARRAYS = {
 
 @dataclass(frozen=True, eq=False)
 class Artifact:
-    """What a run kept for pictures: arrays by name; `docs/bench.md` says what each holds."""
+    """What a run kept for pictures: arrays by name; `docs/bench-files.md` says what each holds."""
 
     arrays: dict[str, np.ndarray]
 
