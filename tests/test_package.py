@@ -20,6 +20,7 @@ def test_every_public_name_exists_and_nothing_else_does():
         _ = homefold.nonsense
 
 
+@pytest.mark.slow
 def test_examples_in_docstrings_run():
     attempted = 0
     for module in pkgutil.walk_packages(homefold.__path__, "homefold."):

@@ -72,6 +72,7 @@ def test_the_other_commands_are_makes_own_targets():
     assert "make demo" in continuous
 
 
+@pytest.mark.slow
 def test_the_python_code_runs(photos, capsys):
     random = np.random.default_rng(0)
     truth = np.repeat([0, 1, 2], 40)

@@ -50,6 +50,7 @@ def test_a_packed_folder_is_described_verified_and_fitted_to_as_it_is(
     assert homefold("evaluate", tmp_path / "m", packed, "--domain", "night", "--json").code == 0
 
 
+@pytest.mark.slow
 def test_a_cut_tar_is_refused_by_every_command(
     homefold: Homefold, photos: Path, shared_model: Path, tmp_path: Path
 ) -> None:
@@ -209,6 +210,7 @@ def test_describe_counts_the_images_of_a_named_dataset(homefold: Homefold, tmp_p
     assert facts["splits"] == {}
 
 
+@pytest.mark.slow
 def test_a_named_dataset_with_its_path_can_be_fitted_to_with_a_domain_held_out(
     homefold: Homefold, tmp_path: Path
 ) -> None:

@@ -138,6 +138,7 @@ def test_bad_images_are_counted_with_skip_bad(homefold: Homefold, shared_model: 
     assert f"left out: {bad} is empty" in ended.err
 
 
+@pytest.mark.slow
 def test_balanced_accuracy_worst_class_and_calibration_are_those_of_the_answers(
     homefold: Homefold, shared_model: Path, mislabelled: Path
 ) -> None:

@@ -34,6 +34,7 @@ def test_a_fit_writes_a_model_and_says_what_to_type_next(
     assert [path.name for path in out.parent.iterdir()] == ["my model"]
 
 
+@pytest.mark.slow
 def test_json_is_one_object_and_all_else_goes_to_standard_error(
     homefold: Homefold, shared_photos: Path, tmp_path: Path
 ) -> None:
@@ -60,6 +61,7 @@ def test_an_existing_model_is_refused_before_any_work(homefold: Homefold, photos
     assert content(model) == before
 
 
+@pytest.mark.slow
 def test_overwrite_replaces_a_model(homefold: Homefold, shared_photos: Path, model: Path) -> None:
     ended = homefold("fit", shared_photos, "--out", model, "--holdout", "day", "--overwrite", *QUICK)
     assert ended.code == 0
@@ -82,6 +84,7 @@ def test_what_is_no_model_is_never_overwritten(
     assert content(tmp_path) == {"thesis/config.json": b'{"format": "something else"}', "notes.txt": b"mine"}
 
 
+@pytest.mark.slow
 def test_a_link_to_a_model_stays_a_link(homefold: Homefold, shared_photos: Path, model: Path) -> None:
     link = model.with_name("link")
     link.symlink_to(model)
@@ -155,6 +158,7 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_an_image_is_decoded
     assert "decoding" not in ended.err
 
 
+@pytest.mark.slow
 def test_the_images_of_a_held_out_domain_are_not_opened(
     homefold: Homefold, photos: Path, shared_model: Path, tmp_path: Path
 ) -> None:
@@ -165,6 +169,7 @@ def test_the_images_of_a_held_out_domain_are_not_opened(
     assert (out / "home.safetensors").read_bytes() == (shared_model / "home.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_corrupt_image_is_named_and_skipped_and_counted_on_request(
     homefold: Homefold, photos: Path, tmp_path: Path
 ) -> None:
@@ -196,6 +201,7 @@ def test_a_class_whose_name_is_no_text_is_refused_before_an_image_is_decoded(
     assert list(tmp_path.iterdir()) == [photos]
 
 
+@pytest.mark.slow
 def test_a_bad_image_whose_name_is_no_text_is_left_out_and_the_model_saved(
     homefold: Homefold, photos: Path, tmp_path: Path
 ) -> None:
@@ -303,6 +309,7 @@ def test_tensorboard_without_its_package_is_a_sentence(
     assert ended.error == "--tensorboard needs the tensorboard package: pip install 'homefold[tensorboard]'."
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_while_saving_leaves_the_old_model_and_the_checkpoint(
     homefold: Homefold, shared_photos: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -420,6 +427,7 @@ def test_stage_1_is_not_trained_again_after_a_stop_in_stage_2(
     assert content(tmp_path / "m") == content(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_a_fit_that_stopped_before_its_first_checkpoint_leaves_nothing_in_the_way(
     homefold: Homefold, shared_photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -478,6 +486,7 @@ def test_what_a_fit_left_that_was_killed_at_its_end_is_deleted_by_the_next_comma
     assert content(model) == before
 
 
+@pytest.mark.slow
 def test_a_kill_in_the_midst_of_deleting_is_made_up_for_too(
     homefold: Homefold, killed_at_the_end: tuple[Path, Path]
 ) -> None:
@@ -490,6 +499,7 @@ def test_a_kill_in_the_midst_of_deleting_is_made_up_for_too(
     assert not unfinished.exists()
 
 
+@pytest.mark.slow
 def test_the_same_fit_again_after_a_kill_at_its_end_goes_on_and_leaves_nothing(
     homefold: Homefold, shared_photos: Path, killed_at_the_end: tuple[Path, Path]
 ) -> None:
@@ -501,6 +511,7 @@ def test_the_same_fit_again_after_a_kill_at_its_end_goes_on_and_leaves_nothing(
     assert not unfinished.exists()
 
 
+@pytest.mark.slow
 def test_what_leads_to_another_model_or_is_a_persons_is_not_deleted(
     homefold: Homefold, killed_at_the_end: tuple[Path, Path]
 ) -> None:
@@ -519,6 +530,7 @@ def test_what_leads_to_another_model_or_is_a_persons_is_not_deleted(
     assert content(unfinished) == before
 
 
+@pytest.mark.slow
 def test_a_fit_that_other_settings_go_on_from_says_no_more_where_the_last_one_led(
     homefold: Homefold,
     shared_photos: Path,
@@ -540,6 +552,7 @@ def test_a_fit_that_other_settings_go_on_from_says_no_more_where_the_last_one_le
     assert content(unfinished) == before
 
 
+@pytest.mark.slow
 def test_what_a_person_put_beside_the_checkpoints_outlives_the_fit(
     homefold: Homefold, shared_photos: Path, tmp_path: Path, unfinished: Path
 ) -> None:

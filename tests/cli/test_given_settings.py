@@ -192,6 +192,7 @@ def test_a_flag_and_a_word_say_the_same_to_a_finished_model(
     assert flags.out == words.out != homefold(*asked).out
 
 
+@pytest.mark.slow
 def test_bench_takes_flags_of_settings_too(homefold: Homefold, tmp_path: Path) -> None:
     plan = ("bench", "digits-mini", "--out", tmp_path / "runs", "--plan", "--preset", "quick", "--json")
     flags = homefold(*plan, "--features.epochs", "1", "--look.no-styles", "--style.blocks")

@@ -52,6 +52,7 @@ def test_json_lines_hold_what_the_library_predicts(homefold: Homefold, shared_mo
         assert line["abstained"] is False
 
 
+@pytest.mark.slow
 def test_csv_has_a_header_and_the_same_figures(homefold: Homefold, shared_model: Path, shared_photos: Path) -> None:
     images = shared_photos / "night" / "upright"
     rows = list(csv.DictReader(io.StringIO(homefold("predict", shared_model, images, "--csv").out)))
@@ -261,6 +262,7 @@ def test_a_file_of_old_answers_survives_a_failure(
     assert set(tmp_path.iterdir()) == before
 
 
+@pytest.mark.slow
 def test_an_existing_file_is_replaced_only_when_asked(
     homefold: Homefold, shared_model: Path, shared_photos: Path, tmp_path: Path
 ) -> None:
@@ -504,6 +506,7 @@ def test_json_of_the_command_is_plain_json_without_nan() -> None:
     assert json.loads(line, parse_constant=lambda name: pytest.fail(name)) == {"a": None, "b": [None, 1], "c": ["x"]}
 
 
+@pytest.mark.slow
 def test_unsure_answers_are_abstained_from(homefold: Homefold, shared_model: Path, shared_photos: Path) -> None:
     plain = homefold("predict", shared_model, shared_photos, "--json").json_lines
     limit = sorted(row["confidence"] for row in plain)[len(plain) // 2]
@@ -514,6 +517,7 @@ def test_unsure_answers_are_abstained_from(homefold: Homefold, shared_model: Pat
     assert "must be a number from 0 to 1" in refused.err
 
 
+@pytest.mark.slow
 def test_both_labels_are_told_where_they_differ(homefold: Homefold, shared_model: Path, shared_photos: Path) -> None:
     blind = ["--search.no-encoder-start", "--search.random-starts", "1", "--search.steps", "0"]
     arguments = ["predict", shared_model, shared_photos, *blind]

@@ -31,6 +31,7 @@ def start(config: FeatureConfig, dataset, **settings):
     return train_features(config, net, dataset, train, held_out, seed=0, device=CPU, **settings)
 
 
+@pytest.mark.slow
 @given(steps=st.integers(1, 60), start=st.floats(0, 1), every=st.integers(1, 12))
 def test_averages_are_evenly_spaced_and_all_lie_behind_the_start(steps, start, every):
     due = [step for step in range(1, steps + 1) if average_is_due(step, steps, start, every)]

@@ -50,6 +50,7 @@ def state_of(stage: FeatureStage) -> dict[str, torch.Tensor]:
     return stage.net.state_dict()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.25, 1.0])
 def test_the_backbone_lies_the_share_of_the_way_back_and_the_head_stays(task, kept, share):
     start = build_task_net(task(share), pretrained=True).state_dict()

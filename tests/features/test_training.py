@@ -46,6 +46,7 @@ def test_it_learns_to_tell_classes_apart(config, few_digits):
     assert min(history) < 0.7 * history[0]
 
 
+@pytest.mark.slow
 def test_it_keeps_the_epoch_with_the_lowest_held_out_loss(trained, few_digits, config):
     history = [entry["held_out_loss"] for entry in trained.report.history]
     assert trained.report.selected_epoch == int(np.argmin(history)) + 1

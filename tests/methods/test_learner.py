@@ -44,6 +44,7 @@ def same_bytes(left, right):
     return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
 
 
+@pytest.mark.slow
 def test_the_default_learner_is_deep_all_to_the_byte(task_for, unseen):
     plain, deep_all = Plain(), find_method("deep-all")
     learned, known = plain.train(task_for(plain)), deep_all.train(task_for(deep_all))

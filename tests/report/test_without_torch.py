@@ -21,6 +21,7 @@ def python(code: str) -> None:
     assert ended.returncode == 0, ended.stderr[-3000:]
 
 
+@pytest.mark.slow
 def test_the_package_and_its_help_import_no_torch_and_no_matplotlib() -> None:
     python(f"import sys, homefold.report, homefold.evaluation; {NO_PICTURES}")
     python(COMMAND.format(arguments=["report", "--help"], modules=NO_PICTURES))

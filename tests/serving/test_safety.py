@@ -171,6 +171,7 @@ class TestLimits:
             assert answered.status_code == 413
             assert "one request may hold 3 images" in answered.json()["error"]
 
+    @pytest.mark.slow
     def test_of_pixels_before_anything_is_decoded(self, client: TestClient) -> None:
         answered = client.post("/v1/predict", content=png_that_claims(10_000, 6_000))
         assert answered.status_code == 422
@@ -178,6 +179,7 @@ class TestLimits:
         below = client.post("/v1/predict", content=png_that_claims(100, 60))
         assert "damaged" in below.json()["error"]
 
+    @pytest.mark.slow
     def test_of_the_time_for_a_body(self, listening) -> None:
         with listening(body_seconds=0.2) as (port, _):
             head = f"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"

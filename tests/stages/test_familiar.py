@@ -50,6 +50,7 @@ def test_distances_are_those_to_the_nearest_domain_at_the_farthest_block():
     torch.testing.assert_close(known.distances(styles), torch.tensor(expected))
 
 
+@pytest.mark.slow
 def test_three_quarters_of_held_out_source_images_are_familiar(fitted, few_digits):
     source = few_digits.only("scan", "photo")
     _, held_out = selection_split(source, fitted.config.features.held_out, fitted.config.seed)
@@ -77,6 +78,7 @@ def test_familiar_images_keep_the_plain_answer_and_others_get_the_projected_one(
     assert np.isfinite(found.off_manifold).all()
 
 
+@pytest.mark.slow
 def test_an_answer_depends_on_its_image_alone(fitted, images):
     together = fitted.predict(images)
     alone = [fitted.predict(images[i : i + 1]) for i in range(len(images))]

@@ -31,6 +31,7 @@ def fitted(few_digits, quick_config) -> Homefold:
     return Homefold(config, device="cpu").fit(few_digits.only("scan", "photo"))
 
 
+@pytest.mark.slow
 def test_the_figures_are_those_of_predict_on_the_held_out_images(fitted, few_digits):
     source, found = few_digits.only("scan", "photo"), fitted.reports["held_out"]
     _, held_out = selection_split(source, fitted.config.features.held_out, fitted.config.seed)
@@ -64,6 +65,7 @@ def test_a_model_below_its_yardstick_or_near_chance_is_told_so(changes, said):
     assert (said in told) if said else told == ""
 
 
+@pytest.mark.slow
 def test_auto_is_what_a_fit_does_when_nothing_is_said(few_digits, monkeypatch):
     settings = {"features.weights": "none", "features.epochs": 1, "manifold.epochs": 5, "preprocessing.image_size": 16}
     source = few_digits.only("scan", "photo")

@@ -257,6 +257,7 @@ def fitted(digits):
 
 
 class TestWholeModel:
+    @pytest.mark.slow
     def test_prediction_is_of_the_styled_network_and_the_control_of_the_plain_one(self, fitted):
         model, target = fitted
         images = target.images[:20]
@@ -295,6 +296,7 @@ class TestWholeModel:
         assert "- Images of a new domain: styles 0.5 of the way to their mean after block1 and block2" in card
         assert "- Training: L_A (τ 0.1) 1, cross entropy 1" in card
 
+    @pytest.mark.slow
     def test_styles_of_domains_are_saved_and_loaded_whole(self, digits, tmp_path):
         names = digits.domain_names
         changes = {"style__blocks": BLOCKS, "style__manifold": "domains", "style__weight": 0.5}

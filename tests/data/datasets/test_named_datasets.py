@@ -497,6 +497,7 @@ def cifar(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_cifar_corruptions_and_severities_are_domains(cifar):
     assert domain_names(f"cifar10-c:{cifar}") == (
         "clean",

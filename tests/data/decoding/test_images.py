@@ -214,6 +214,7 @@ def test_shrinking_averages_instead_of_picking_pixels(tmp_path):
     assert np.abs(small.astype(int) - 128).max() < 12
 
 
+@pytest.mark.slow
 @given(
     height=st.integers(1, 40),
     width=st.integers(1, 40),

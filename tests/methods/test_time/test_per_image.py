@@ -90,6 +90,7 @@ def test_ttt_takes_the_head_that_was_trained_along(finished, scan):
         assert find_method(method).planned_stages(base.task.key) == base.method.planned_stages(base.task.key)
 
 
+@pytest.mark.slow
 def test_for_any_other_method_a_head_is_trained_as_a_stage(finished):
     base = finished("deep-all", features__feature_dim=64)
     method = find_method("ttt+deep-all")
