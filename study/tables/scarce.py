@@ -196,6 +196,22 @@ def t3a_pairs() -> str:
     return markdown(["held-out sources", "mean", "to no projection"], rows)
 
 
+@table("frozen-heads")
+def frozen_heads() -> str:
+    """Heads on a frozen backbone, by accuracy."""
+    found = sorted(computed("frozen-heads"), key=lambda row: (row["images"], -row["mean"]))
+    rows = [
+        [
+            str(row["images"]),
+            row["head"],
+            *("" if row[name] is None else f"{row[name]:g}" for name in ("learning_rate", "epochs")),
+            *(f"{row[name]:.1f}" for name in ("mean", "photo", "art_painting", "cartoon", "sketch")),
+        ]
+        for row in found
+    ]
+    return markdown(["images", "head", "rate", "epochs", "mean", "photo", "art", "cartoon", "sketch"], rows)
+
+
 @table("temperature")
 def temperature() -> str:
     """Calibration error on each unseen domain, by how the temperature was fitted."""
