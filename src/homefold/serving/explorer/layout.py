@@ -61,7 +61,7 @@ class Umap(Layout):
         except ModuleNotFoundError:
             raise ConfigError("--map umap needs the extra 'umap': pip install 'homefold[umap]'.") from None
         neighbours = min(15, len(features) - 1)
-        found = UMAP(n_neighbors=neighbours, metric="cosine", random_state=0).fit_transform(features.numpy())
+        found = UMAP(n_neighbors=neighbours, metric="cosine", random_state=0, n_jobs=1).fit_transform(features.numpy())
         self._known, self._places = F.normalize(features, dim=1), torch.from_numpy(np.asarray(found, np.float32))
 
     def place(self, features: torch.Tensor) -> torch.Tensor:
