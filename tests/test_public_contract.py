@@ -53,6 +53,7 @@ DISTRIBUTIONS = {
     "python_multipart": "python-multipart",
     "sklearn": "scikit-learn",
     "typing_extensions": "typing-extensions",
+    "umap": "umap-learn",
 }
 # Comes with torch, where there is a package for the platform; every use of it asks first.
 WITH_TORCH = {"triton"}

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 
 import pytest
 from acting import TOKEN, file_of
@@ -15,6 +16,7 @@ from homefold import Homefold
 from homefold.data import DomainDataset
 from homefold.serving.access import Access
 from homefold.serving.application import application
+from homefold.serving.explorer import Explorer, Gallery
 from homefold.serving.limits import Limits
 from homefold.serving.server import Place, server_of
 from homefold.serving.service import Service
@@ -29,15 +31,27 @@ def files(few_digits: DomainDataset) -> list[bytes]:
     return [file_of(street[i], ("PNG", "JPEG", "WEBP")[i % 3], 16 + 5 * (i % 7)) for i in range(64)]
 
 
+@pytest.fixture(scope="session")
+def gallery(few_digits: DomainDataset, fitted: Homefold) -> Gallery:
+    """Labelled images of all domains, as if they had been read from files."""
+    paths = tuple(f"/home/somebody/{i}.png" for i in range(len(few_digits)))
+    return Gallery.of(replace(few_digits, paths=paths), fitted.class_names, fitted.source_domains)
+
+
 @pytest.fixture
 def serving(fitted: Homefold) -> Serving:
     """Serves the model in this process; settings of `Limits`, and of `Access`, may be given."""
 
     @contextmanager
     def serve(
-        *, token: str | None = TOKEN, hosts: tuple[str, ...] = (), model: object = fitted, **limits: float
+        *,
+        token: str | None = TOKEN,
+        hosts: tuple[str, ...] = (),
+        model: object = fitted,
+        explorer: Explorer | None = None,
+        **limits: float,
     ) -> Iterator[TestClient]:
-        service = Service(model, "digits", Limits(**limits))  # type: ignore[arg-type]
+        service = Service(model, "digits", Limits(**limits), explorer)  # type: ignore[arg-type]
         app = application(service, Access(token, hosts))
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         with TestClient(
@@ -61,8 +75,10 @@ def listening(fitted: Homefold) -> Callable[..., AbstractContextManager[tuple[in
     """Serves the model at a real port of the loopback: the port, and the service."""
 
     @contextmanager
-    def listen(*, model: object = fitted, **limits: float) -> Iterator[tuple[int, Service]]:
-        service = Service(model, "digits", Limits(**limits))  # type: ignore[arg-type]
+    def listen(
+        *, model: object = fitted, explorer: Explorer | None = None, **limits: float
+    ) -> Iterator[tuple[int, Service]]:
+        service = Service(model, "digits", Limits(**limits), explorer)  # type: ignore[arg-type]
         server = server_of(service, Access(TOKEN))
         with Place(port=0).listen() as socket:
             thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})

@@ -5,17 +5,20 @@ from __future__ import annotations
 import io
 import json
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from acting import Standing, parts
 from starlette.testclient import TestClient
 
+import homefold.serving
 from homefold import Homefold
 from homefold.config import replace_settings
 from homefold.data import decode_image
 from homefold.errors import NotFiniteError
 from homefold.runtime.json_lines import json_line
 from homefold.serving.answers import Answer, AnswerLine, FailureLine
+from homefold.serving.endpoints import ENDPOINTS
 
 
 def expected_lines(model: Homefold, files: list[bytes], **settings: bool) -> list[str]:
@@ -162,9 +165,16 @@ def test_metrics_count_what_happened(client: TestClient, files: list[bytes]) -> 
 
 def test_the_description_of_the_interface_is_whole(client: TestClient) -> None:
     described = client.get("/openapi.json").json()
+    explorer = {"/v1/explorer", "/v1/explorer/points", "/v1/explorer/images/{row}"}
+    reasons = {"/v1/explain", "/v1/explain/usual", "/v1/explorer/images/{row}/explain"}
     paths = {"/v1/predict", "/v1/model", "/healthz", "/readyz", "/metrics"}
-    assert set(described["paths"]) == paths
+    assert set(described["paths"]) == paths | explorer | reasons
     responses = described["paths"]["/v1/predict"]["post"]["responses"]
     assert {"200", "401", "408", "413", "415", "422", "503", "504"} <= set(responses)
     assert set(responses["200"]["content"]) == {"application/json", "application/x-ndjson"}
     assert "multipart/form-data" in described["paths"]["/v1/predict"]["post"]["requestBody"]["content"]
+
+
+def test_every_file_of_endpoints_is_served() -> None:
+    files = {path.stem for path in (Path(homefold.serving.__file__).parent / "endpoints").glob("[!_]*.py")}
+    assert {routes.__module__.rpartition(".")[2] for routes in ENDPOINTS} == files

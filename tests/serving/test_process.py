@@ -19,11 +19,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from acting import TOKEN, Standing, parts, wait_until
+from acting import TOKEN, Standing, file_of, parts, wait_until
 
 from homefold import Homefold
 from homefold.cli import main
 from homefold.cli.app import COMMANDS
+from homefold.data import DomainDataset
 from homefold.runtime.json_lines import json_line
 
 
@@ -93,6 +94,55 @@ def accepted(address: str, token: str) -> bool:
     """Whether images are being answered now."""
     metrics = httpx.get(f"{address}metrics", headers={"Authorization": f"Bearer {token}"}).text
     return "homefold_images_waiting 0\n" not in metrics
+
+
+def written(data: DomainDataset, root: Path) -> Path:
+    """Every sixth image as a file in `root/domain/class/`."""
+    for i in range(0, len(data), 6):
+        place = root / data.domain_names[data.domains[i]] / data.class_names[data.labels[i]]
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{i}.png").write_bytes(file_of(data.images[i]))
+    return root
+
+
+@pytest.mark.slow
+def test_labelled_images_are_looked_at_and_the_model_folder_stays_as_it_was(
+    folder: Path, few_digits: DomainDataset, tmp_path: Path
+) -> None:
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    photos = written(few_digits, tmp_path / "photos")
+    (photos / "scan" / "0" / "broken.png").write_bytes(b"nothing")
+    with started(folder, "--data", str(photos), HOMEFOLD_TOKEN=TOKEN) as (process, line):
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        with httpx.Client(base_url=line.split(" at ")[1], headers=headers, timeout=60) as client:
+            wait_until(lambda: client.get("/v1/explorer").json()["state"] == "ready")
+            told = client.get("/v1/explorer").text + client.get("/v1/explorer/images/0/explain").text
+            assert json.loads(client.get("/v1/explorer").text)["images"] == 48
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=30)
+    assert str(tmp_path) not in told
+    assert "1 of its images cannot be read" in err
+    assert "Traceback" not in err
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["--data", "no-such-folder"], "no-such-folder"),
+        (["--data", "digits-mini", "--map", "umap"], "--map umap needs the extra 'umap'"),
+    ],
+)
+def test_labelled_images_that_cannot_be_shown_are_refused_in_words(
+    folder: Path,
+    flags: list[str],
+    sentence: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "umap", None)
+    assert main(["serve", str(folder), "--device", "cpu", *flags]) == 1
+    assert sentence in capsys.readouterr().err
 
 
 @pytest.mark.slow

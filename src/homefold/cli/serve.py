@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from homefold.cli.output import note
 from homefold.cli.parsing import Arg, DeviceFlag, Names, PluginFlag, Positional, parse, unique
 from homefold.errors import ConfigError
 
 if TYPE_CHECKING:
+    from homefold.model import Homefold
     from homefold.serving.access import Access
+    from homefold.serving.explorer import Explorer
 
 __all__ = ["ServeOptions", "run"]
 
@@ -33,6 +36,10 @@ class ServeOptions:
 
     model: Annotated[Path, Positional("MODEL")]
     """The folder of a model."""
+    data: Annotated[str | None, Arg("FOLDER")] = None
+    """Labelled images to look at on the page, FOLDER/domain/class/image: what the model was fitted on, and others."""
+    map: Annotated[Literal["pca", "umap"], Arg("LAYOUT")] = "pca"
+    """How the map of --data is laid out: pca, or umap (needs pip install 'homefold[umap]')."""
     host: str = "127.0.0.1"
     """Address to listen at; 0.0.0.0 is all of this machine's."""
     port: int = 8765
@@ -84,14 +91,41 @@ def run(arguments: Sequence[str]) -> int:
     access, is_ours = _access(options)
     model = Homefold.load(options.model, device=options.device)
     tidy_after_fit(options.model)
+    explorer = None if options.data is None else _explorer(options, model, options.data)
 
     def tell(address: str) -> None:
         token = f"#token={access.token}" if access.token and is_ours else ""
         print(f"Serving {options.model} at {address}{token}", flush=True)
         note("Ctrl-C stops it, after what was accepted is answered.")
 
-    serve(Service(model, options.model.resolve().name, limits), access, Place(options.host, options.port), tell)
+    service = Service(model, options.model.resolve().name, limits, explorer)
+    serve(service, access, Place(options.host, options.port), tell)
     return 0
+
+
+def _explorer(options: ServeOptions, model: Homefold, data: str) -> Explorer:
+    """The labelled images, decoded to the model's size."""
+    from homefold.data import load_dataset
+    from homefold.runtime.progress import RichReporter
+    from homefold.serving.explorer import Explorer, Gallery
+    from homefold.store.model_folder import model_checksum
+
+    if options.map == "umap" and importlib.util.find_spec("umap") is None:
+        raise ConfigError("--map umap needs the extra 'umap': pip install 'homefold[umap]'.")
+    preprocessing = model.config.preprocessing
+    dataset = load_dataset(
+        data,
+        size=(preprocessing.image_size, preprocessing.image_size),
+        resize=preprocessing.resize,
+        skip_bad=True,
+        allow_one_class=True,
+        max_megapixels=options.max_megapixels,
+        reporter=RichReporter(),
+    )
+    if dataset.skipped:
+        note(f"{len(dataset.skipped)} of its images cannot be read and are left out; homefold data verify names them.")
+    gallery = Gallery.of(dataset, model.class_names, model.source_domains)
+    return Explorer(gallery, model_checksum(options.model), options.map)
 
 
 def _at_least_one(flag: str, value: int) -> int:

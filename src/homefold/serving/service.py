@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,12 +17,15 @@ from homefold.model import Homefold
 from homefold.serving.batching import Asked, Batcher, Outcome
 from homefold.serving.bodies import HeldBytes, Holding
 from homefold.serving.decoding import Decoders
+from homefold.serving.explorer import Explorer
 from homefold.serving.limits import Limits
 from homefold.serving.metrics import Metrics
 from homefold.serving.refusal import Refusal
 from homefold.stages.predictions import Prediction
 
 __all__ = ["Service"]
+
+T = TypeVar("T")
 
 _LONGEST_RETRY_SECONDS = 60
 _log = logging.getLogger(__name__)
@@ -34,10 +38,11 @@ class Service:
         model: fitted.
         name: what it is called on the page and in `/v1/model`; never its path.
         limits: of requests.
+        explorer: labelled images that people may look at; None where there are none.
     """
 
-    def __init__(self, model: Homefold, name: str, limits: Limits) -> None:
-        self.model, self.name, self.limits = model, name, limits
+    def __init__(self, model: Homefold, name: str, limits: Limits, explorer: Explorer | None = None) -> None:
+        self.model, self.name, self.limits, self.explorer = model, name, limits, explorer
         self.metrics = Metrics()
         self.is_stopping = False
         self._waiting = 0
@@ -71,10 +76,14 @@ class Service:
     def start(self) -> None:
         """Begin to answer; needs a running event loop."""
         self.batcher.start()
+        if self.explorer is not None:
+            self.explorer.start(self.model.trained, self.batcher)
 
     async def stop(self) -> None:
         """End the threads; requests are over by then."""
         self.is_stopping = True
+        if self.explorer is not None:
+            await self.explorer.stop()
         await self.batcher.stop()
         self._decoders.close()
 
@@ -120,12 +129,34 @@ class Service:
         outcome = "abandoned" if task.cancelled() else "answered" if task.exception() is None else "failed"
         self.metrics.images[outcome] += 1
 
-    async def _answer(self, image: bytes, asked: Asked, deadline: float) -> Prediction:
+    async def with_pixels(self, image: bytes | np.ndarray, function: Callable[[np.ndarray], T]) -> T:
+        """What a function that needs the model makes of an image: a file's bytes, or pixels of the model's size.
+
+        It raises `Refusal`, as a task of `accept` does.
+        """
+        self.require_room()
+        deadline = asyncio.get_running_loop().time() + self.limits.answer_seconds
+        self._waiting += 1
         try:
+            with self._refusing():
+                async with asyncio.timeout_at(deadline):
+                    pixels = await self._decoders.pixels(image) if isinstance(image, bytes) else image
+                    return await self.batcher.on_thread(lambda: function(pixels))
+        finally:
+            self._waiting -= 1
+
+    async def _answer(self, image: bytes, asked: Asked, deadline: float) -> Prediction:
+        with self._refusing():
             async with asyncio.timeout_at(deadline):
                 with self.batcher.expecting():
                     pixels = await self._decoders.pixels(image)
                 return await self.batcher.answer(pixels, asked)
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """What goes wrong with an image inside is raised as `Refusal`."""
+        try:
+            yield
         except BadImageError as error:
             raise Refusal(422, error.reason) from None
         except TimeoutError:

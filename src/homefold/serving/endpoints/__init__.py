@@ -6,13 +6,15 @@ from collections.abc import Callable
 
 from fastapi import APIRouter
 
-from homefold.serving.endpoints import about, health, metrics, page, predict
+from homefold.serving.endpoints import about, explain, explorer, health, metrics, page, predict
 from homefold.serving.service import Service
 
 __all__ = ["ENDPOINTS"]
 
 ENDPOINTS: tuple[Callable[[Service], APIRouter], ...] = (
     predict.routes,
+    explain.routes,
+    explorer.routes,
     about.routes,
     health.routes,
     metrics.routes,

@@ -11,6 +11,7 @@ from homefold.config import config_to_dict
 from homefold.runtime.provenance import versions
 from homefold.serving.service import Service
 from homefold.store.files import plain_json
+from homefold.store.model_card import model_card
 
 __all__ = ["ModelFacts", "routes"]
 
@@ -34,6 +35,7 @@ class ModelFacts(BaseModel):
     settings: dict[str, Any]
     measured: dict[str, Any] = Field(description="on held-out source images, stage by stage")
     versions: dict[str, str]
+    card: str = Field(description="the model card, as Markdown")
     limits: ServerLimits
 
 
@@ -55,14 +57,27 @@ def _facts(service: Service) -> ModelFacts:
     # Where people keep their files is nobody's business: weights may be a file, and images left out have paths.
     settings["features"]["weights"] = settings["features"]["weights"].replace("\\", "/").rsplit("/", 1)[-1]
     images = measured.get("images", {})
+    described: dict[str, Any] = {
+        "classes": list(model.class_names),
+        "source_domains": list(model.source_domains),
+        "versions": versions(),
+    }
     return ModelFacts(
         name=service.name,
-        classes=list(model.class_names),
-        source_domains=list(model.source_domains),
+        classes=described["classes"],
+        source_domains=described["source_domains"],
         image_size=model.config.preprocessing.image_size,
         device=str(model.device),
         settings=settings,
         measured={**measured, "images": {**images, "skipped": len(images.get("skipped", ()))}},
-        versions=versions(),
+        versions=described["versions"],
+        card=_card({**described, "settings": settings, "measured": measured}),
         limits=ServerLimits(body_bytes=limits.body_bytes, images=limits.images, megapixels=limits.megapixels),
     )
+
+
+def _card(description: dict[str, Any]) -> str:
+    try:
+        return model_card(description)
+    except KeyError:  # a model of an older version may lack a figure
+        return ""

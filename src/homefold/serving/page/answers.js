@@ -1,15 +1,9 @@
 // The card of one image: what it looks like, what the model says, or why it says nothing.
 
+import { element, percent } from "./dom.js";
+
 const SHOWN_CLASSES = 5;
 const GAUGE_END = 3;
-
-const percent = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 1 });
-
-function element(name, properties = {}, ...children) {
-  const made = Object.assign(document.createElement(name), properties);
-  made.append(...children);
-  return made;
-}
 
 function meter(value, end, label, good = {}) {
   return element("meter", { max: end, ...good, value: Math.min(value, end), title: label, ariaLabel: label });
@@ -27,8 +21,8 @@ export function card(file) {
   return made;
 }
 
-/** Shows the answer in a card. */
-export function fill(made, answer) {
+/** Shows the answer in a card; `onwhy` when somebody asks for its reasons. */
+export function fill(made, answer, onwhy) {
   const likely = Object.entries(answer.probabilities).sort((a, b) => b[1] - a[1]).slice(0, SHOWN_CLASSES);
   const list = element("dl");
   for (const [name, probability] of likely) {
@@ -41,6 +35,9 @@ export function fill(made, answer) {
   }
   made.append(element("h3", { textContent: answer.label }), list, gauge(answer.off_manifold));
   if (answer.label_without_projection) made.append(without(answer));
+  const button = element("button", { type: "button", className: "why", textContent: "Why?", onclick: onwhy });
+  button.setAttribute("aria-label", `Why ${answer.label}?`);
+  made.append(button);
   made.removeAttribute("aria-busy");
 }
 
@@ -60,6 +57,7 @@ function gauge(score) {
 
 function without(answer) {
   const same = answer.label_without_projection === answer.label;
-  const words = same ? "The same without projection." : `Without projection: ${answer.label_without_projection}.`;
+  const used = answer.projected ? "" : " Its style is familiar, so it was left as it is.";
+  const words = `${same ? "The same without projection." : `Without projection: ${answer.label_without_projection}.`}${used}`;
   return element("p", { className: "without", textContent: words });
 }

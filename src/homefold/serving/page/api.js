@@ -54,3 +54,14 @@ export async function predict(file, signal) {
   const headers = { "Content-Type": "application/octet-stream" };
   return (await ask("v1/predict?compare=true", { method: "POST", body: file, headers, signal })).json();
 }
+
+/** Why an image file gets its answer. */
+export async function explain(file) {
+  const headers = { "Content-Type": "application/octet-stream" };
+  return (await ask("v1/explain", { method: "POST", body: file, headers })).json();
+}
+
+/** Why a labelled image gets its answer. */
+export async function explainRow(row) {
+  return (await ask(`v1/explorer/images/${row}/explain`)).json();
+}

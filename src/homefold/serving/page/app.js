@@ -1,10 +1,18 @@
 // Starts the page: the token, the model's facts, then the views.
 
+import { start as startAbout } from "./about.js";
 import { keepToken, model, takeToken } from "./api.js";
-import { start } from "./drop.js";
+import { start as startCheck } from "./check.js";
+import { percent } from "./dom.js";
+import { know, start as startDrop } from "./drop.js";
+import { columns, facts as galleryFacts } from "./gallery.js";
+import { start as startMap } from "./map.js";
+import { open as openTab, start as startTabs, whenOpened } from "./tabs.js";
 
 const message = document.getElementById("message");
 const form = document.getElementById("token-form");
+const mapProgress = document.getElementById("map-progress");
+const mapDoing = document.getElementById("map-doing");
 
 function tell(sentence) {
   message.textContent = sentence;
@@ -19,18 +27,43 @@ function describe(facts) {
     `${facts.classes.length} classes, learned from ${domains}; ${facts.image_size} px, on ${facts.device}`;
 }
 
+function tellProgress({ doing, share_done: share }) {
+  mapProgress.value = share;
+  mapDoing.textContent = share > 0 ? `${doing}: ${percent.format(share)}` : `${doing}…`;
+}
+
+async function survey(known) {
+  try {
+    const points = await columns(known, tellProgress);
+    document.getElementById("map-waiting").hidden = true;
+    document.getElementById("map-body").hidden = false;
+    startMap(points);
+    know(points);
+    whenOpened("check", () => startCheck(points));
+  } catch (error) {
+    mapProgress.hidden = true;
+    mapDoing.textContent = error.message;
+    document.getElementById("check-waiting").textContent = error.message;
+  }
+}
+
 let hasStarted = false;
 
 async function open() {
   if (hasStarted) return;
   try {
     const facts = await model();
+    const gallery = await galleryFacts();
     hasStarted = true;
     tell("");
     form.hidden = true;
     describe(facts);
-    start(facts.limits);
-    document.getElementById("drop-view").hidden = false;
+    startDrop(facts.limits);
+    const hasImages = gallery.state !== "none";
+    startAbout(facts, gallery);
+    startTabs(hasImages ? [] : ["map", "check"]);
+    openTab(hasImages ? "map" : "drop");
+    if (hasImages) survey(gallery);
   } catch (error) {
     document.getElementById("model-facts").textContent = "";
     form.hidden = error.status !== 401;

@@ -1,8 +1,11 @@
 // The view "Drop an image": files in, cards out, a few requests at a time.
 
-import { predict } from "./api.js";
+import { explain, predict } from "./api.js";
 import { card, fail, fill } from "./answers.js";
+import { element } from "./dom.js";
 import { images, transferred } from "./files.js";
+import { open as openTab } from "./tabs.js";
+import { show as showWhy } from "./why.js";
 
 const AT_ONCE = 8;
 
@@ -12,7 +15,13 @@ const status = document.getElementById("status");
 const progress = document.getElementById("progress");
 const clear = document.getElementById("clear");
 
+const why = document.getElementById("why");
+const image = document.getElementById("why-image");
+const reasons = document.getElementById("why-reasons");
+
 let limits;
+let points = null;
+let asked = 0;
 let waiting = [];
 let working = 0;
 let done = 0;
@@ -50,7 +59,9 @@ async function work() {
       if (file.size > limits.body_bytes) {
         throw new Error(`The file is larger than the ${Math.floor(limits.body_bytes / 2 ** 20)} MiB that the server takes.`);
       }
-      fill(made, await predict(file, signal));
+      const answer = await predict(file, signal);
+      fill(made, answer, () => reason(file, made, true));
+      if (total === 1) reason(file, made, false);
     } catch (error) {
       if (signal.aborted) break;
       fail(made, error.message);
@@ -61,7 +72,32 @@ async function work() {
   working -= 1;
 }
 
+async function reason(file, made, isAsked) {
+  const turn = (asked += 1);
+  for (const other of list.children) other.classList.toggle("chosen", other === made);
+  document.getElementById("why-file").textContent = file.name;
+  const shown = made.querySelector("img");
+  image.hidden = !shown;
+  if (shown) image.src = shown.src;
+  reasons.replaceChildren(element("p", { className: "hint", textContent: "Looking for the reasons…" }));
+  why.hidden = false;
+  if (isAsked) why.focus();
+  try {
+    const found = await explain(file);
+    if (turn === asked) await showWhy(reasons, found, points);
+  } catch (error) {
+    if (turn === asked) reasons.replaceChildren(element("p", { className: "far", textContent: error.message }));
+  }
+}
+
+/** Takes the labelled images, once they are there. */
+export function know(given) {
+  points = given;
+}
+
 function empty() {
+  asked += 1;
+  why.hidden = true;
   stop.abort();
   stop = new AbortController();
   waiting = [];
@@ -86,11 +122,14 @@ export function start(given) {
   document.addEventListener("drop", async (event) => {
     event.preventDefault();
     zone.classList.remove("over");
+    openTab("drop");
     add(await transferred(event.dataTransfer));
   });
   document.addEventListener("paste", async (event) => {
     const files = await transferred(event.clipboardData);
-    if (files.length) add(files);
+    if (!files.length) return;
+    openTab("drop");
+    add(files);
   });
   for (const id of ["files", "folder"]) {
     document.getElementById(id).addEventListener("change", (event) => {

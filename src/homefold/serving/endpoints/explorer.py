@@ -1,0 +1,100 @@
+"""`GET /v1/explorer…`: the labelled images of --data, by row number, and what the model says of them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Response
+from pydantic import BaseModel, Field
+
+from homefold.serving.explorer import Explorer
+from homefold.serving.explorer.explorer import COLUMNS, Surveyed
+from homefold.serving.refusal import Refusal
+from homefold.serving.service import Service
+
+__all__ = ["ExplorerFacts", "require_explorer", "require_surveyed", "routes"]
+
+
+class Domain(BaseModel):
+    """Where images come from."""
+
+    name: str
+    images: int
+    is_source: bool = Field(description="whether the model learned from it")
+
+
+class ExplorerFacts(BaseModel):
+    """How far the survey is, and what it is about."""
+
+    state: Literal["none", "working", "ready", "failed"] = Field(description="none: served without --data")
+    doing: str = ""
+    share_done: float = 0.0
+    error: str = ""
+    images: int = 0
+    layout: str = ""
+    classes: list[str] = Field(default=[], description="the model's, then those that only the images have")
+    class_images: list[int] = Field(default=[], description="images of each class")
+    domains: list[Domain] = []
+    columns: list[str] = Field(default=[], description="of /v1/explorer/points, in order")
+
+
+def routes(service: Service) -> APIRouter:
+    """Looking at labelled images."""
+    router = APIRouter()
+
+    @router.get("/v1/explorer")
+    async def explorer() -> ExplorerFacts:
+        """How far the survey is, and what it is about."""
+        return ExplorerFacts(state="none") if service.explorer is None else _facts(service.explorer)
+
+    @router.get("/v1/explorer/points", response_class=Response)
+    async def points() -> Response:
+        """Every column of all images, one after the other, as little-endian float32."""
+        return Response(require_surveyed(service).columns, media_type="application/octet-stream")
+
+    @router.get("/v1/explorer/images/{row}", response_class=Response)
+    async def image(row: Annotated[int, Path(ge=0)]) -> Response:
+        """An image as the model sees it."""
+        gallery = require_explorer(service).gallery
+        if row >= len(gallery):
+            raise Refusal(404, f"there is no row {row}: the last one is {len(gallery) - 1}.")
+        content, kind = await asyncio.to_thread(gallery.picture, row)
+        return Response(content, media_type=kind)
+
+    return router
+
+
+def require_explorer(service: Service) -> Explorer:
+    """What was served with --data."""
+    if service.explorer is None:
+        raise Refusal(404, "this server has no labelled images: start it with --data FOLDER.")
+    return service.explorer
+
+
+def require_surveyed(service: Service) -> Surveyed:
+    """What the survey found."""
+    explorer = require_explorer(service)
+    if explorer.surveyed is None:
+        raise Refusal(409, f"the map is not there: {explorer.error or 'it is still being made; ask again later.'}")
+    return explorer.surveyed
+
+
+def _facts(explorer: Explorer) -> ExplorerFacts:
+    gallery = explorer.gallery
+    data = gallery.dataset
+    return ExplorerFacts(
+        state="failed" if explorer.error else "working" if explorer.surveyed is None else "ready",
+        doing=explorer.doing,
+        share_done=explorer.share_done,
+        error=explorer.error,
+        images=len(gallery),
+        layout=explorer.layout,
+        classes=list(gallery.classes),
+        class_images=[int((gallery.truth == i).sum()) for i in range(len(gallery.classes))],
+        domains=[
+            Domain(name=name, images=int(rows.sum()), is_source=bool(gallery.is_source[rows].any()))
+            for name, rows in ((name, data.domains == i) for i, name in enumerate(data.domain_names))
+        ],
+        columns=list(COLUMNS),
+    )

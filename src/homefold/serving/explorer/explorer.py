@@ -1,0 +1,145 @@
+"""A gallery beside the model: surveyed in the background, then ready to be asked."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from homefold.errors import HomefoldError
+from homefold.serving.batching import Batcher
+from homefold.serving.explorer.gallery import Gallery
+from homefold.serving.explorer.layout import LAYOUTS, Layout, LayoutName, nearest
+from homefold.serving.explorer.survey import Survey, survey_of, survey_path
+from homefold.stages.trained_model import TrainedModel
+
+__all__ = ["COLUMNS", "Explorer", "Neighbour", "Surveyed"]
+
+COLUMNS = (
+    "x",
+    "y",
+    "truth",
+    "domain",
+    "label",
+    "plain_label",
+    "confidence",
+    "plain_confidence",
+    "off_manifold",
+    "projected",
+)
+"""What `Surveyed.columns` has of every image, in this order."""
+
+_AT_ONCE = 16  # other requests wait for no more than these
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A source image, and the cosine of its feature to that of another."""
+
+    row: int
+    similarity: float
+
+
+@dataclass(frozen=True, eq=False)
+class Surveyed:
+    """What is known once every image was answered.
+
+    Args:
+        layout: of the map.
+        columns: `COLUMNS` of every image, one column after the other, little-endian float32.
+        source_rows: `(m,)` rows of source images.
+        source_directions: `(m, d)` their features, each of length one.
+    """
+
+    layout: Layout
+    columns: bytes
+    source_rows: torch.Tensor
+    source_directions: torch.Tensor
+
+    @staticmethod
+    def of(gallery: Gallery, survey: Survey, layout: LayoutName) -> Surveyed:
+        """The survey laid out."""
+        rows = torch.from_numpy(gallery.is_source).nonzero()[:, 0]
+        source = survey.features[rows]
+        laid_out = LAYOUTS[layout](source)
+        places = laid_out.place(survey.features)
+        found = {
+            **{name: value for name, value in vars(survey).items() if name != "features"},
+            "x": places[:, 0],
+            "y": places[:, 1],
+            "truth": gallery.truth,
+            "domain": gallery.dataset.domains,
+        }
+        columns = np.stack([np.asarray(found[name], dtype="<f4") for name in COLUMNS])
+        return Surveyed(laid_out, columns.tobytes(), rows, F.normalize(source, dim=1))
+
+    def nearest_sources(self, z: torch.Tensor, most: int) -> list[Neighbour]:
+        """The source images whose features are most like one feature `(1, d)`, as the manifold is given it."""
+        rows, similarity = nearest(z.cpu(), self.source_directions, most)
+        return [
+            Neighbour(int(self.source_rows[row]), float(value))
+            for row, value in zip(rows[0], similarity[0], strict=True)
+        ]
+
+
+class Explorer:
+    """Looks at every image of a gallery once, between the requests that the server answers.
+
+    Args:
+        gallery: the images.
+        checksum: of the model, by which what was found is kept in the cache; None keeps nothing.
+        layout: of the map.
+    """
+
+    def __init__(self, gallery: Gallery, checksum: str | None = None, layout: LayoutName = "pca") -> None:
+        self.gallery, self.layout = gallery, layout
+        self._checksum = checksum
+        self._task: asyncio.Task[None] | None = None
+        self.doing = "Reading the images"
+        self.share_done = 0.0
+        self.error = ""
+        self.surveyed: Surveyed | None = None
+
+    def start(self, model: TrainedModel, batcher: Batcher) -> None:
+        """Begin; needs a running event loop."""
+        self._task = asyncio.get_running_loop().create_task(self._run(model, batcher))
+
+    async def stop(self) -> None:
+        """End where it is."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self, model: TrainedModel, batcher: Batcher) -> None:
+        try:
+            survey = await self._survey(model, batcher)
+            self.doing = "Laying out the map"
+            self.surveyed = await asyncio.to_thread(Surveyed.of, self.gallery, survey, self.layout)
+        except HomefoldError as error:
+            self.error = str(error)
+        except Exception:
+            _log.exception("the map was not made")
+            self.error = "the map could not be made; the server's own messages say why."
+
+    async def _survey(self, model: TrainedModel, batcher: Batcher) -> Survey:
+        path = None
+        if self._checksum is not None:
+            path = survey_path(self._checksum, await asyncio.to_thread(self.gallery.dataset.fingerprint))
+            kept = await asyncio.to_thread(Survey.kept, path, len(self.gallery))
+            if kept is not None:
+                return kept
+        self.doing = "Asking the model about every image"
+        images, parts = self.gallery.dataset.images, []
+        for start in range(0, len(images), _AT_ONCE):
+            pixels = np.ascontiguousarray(images[start : start + _AT_ONCE])
+            parts.append(await batcher.on_thread(lambda pixels=pixels: survey_of(model, pixels)))  # type: ignore[misc]
+            self.share_done = min(1.0, (start + _AT_ONCE) / len(images))
+        survey = Survey.joined(parts)
+        if path is not None:
+            await asyncio.to_thread(survey.keep, path)
+        return survey

@@ -1,0 +1,66 @@
+"""Labelled images by row number: nobody who asks for one learns where its file lies."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image
+
+from homefold.data import DomainDataset
+from homefold.errors import DataError
+from homefold.runtime.text import some
+
+__all__ = ["Gallery"]
+
+_LOSSLESS_BELOW_PX = 64
+_JPEG_QUALITY = 85
+
+
+@dataclass(frozen=True, eq=False)
+class Gallery:
+    """The images that people may look at.
+
+    Args:
+        dataset: images of the model's size.
+        classes: the model's, then those that only the images have.
+        truth: `(n,)` index into `classes`.
+        is_source: `(n,)` whether an image is of a domain that the model learned from.
+    """
+
+    dataset: DomainDataset
+    classes: tuple[str, ...]
+    truth: np.ndarray
+    is_source: np.ndarray
+
+    @staticmethod
+    def of(dataset: DomainDataset, classes: Sequence[str], sources: Sequence[str]) -> Gallery:
+        """The images beside a model with these classes and source domains; a sentence where they do not fit it."""
+        if not set(dataset.class_names) & set(classes):
+            raise DataError(
+                f"the images of {dataset.name} have none of the model's classes: they have "
+                f"{some(list(dataset.class_names))}, the model knows {some(list(classes))}."
+            )
+        known = [name in sources for name in dataset.domain_names]
+        is_source = np.asarray(known, dtype=bool)[dataset.domains]
+        if not is_source.any():
+            raise DataError(
+                f"the images of {dataset.name} are of {some(list(dataset.domain_names))}, and the model learned from "
+                f"{some(list(sources))}: give the folder that it was fitted on; it may hold further domains."
+            )
+        names = (*classes, *(name for name in dataset.class_names if name not in classes))
+        index = np.asarray([names.index(name) for name in dataset.class_names])
+        return Gallery(dataset, names, index[dataset.labels], is_source)
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def picture(self, row: int) -> tuple[bytes, str]:
+        """An image as the model sees it, as a file, and its media type."""
+        pixels = np.asarray(self.dataset.images[row])
+        is_small = max(pixels.shape[:2]) < _LOSSLESS_BELOW_PX
+        stream = io.BytesIO()
+        Image.fromarray(pixels).save(stream, "PNG" if is_small else "JPEG", quality=_JPEG_QUALITY)
+        return stream.getvalue(), "image/png" if is_small else "image/jpeg"
