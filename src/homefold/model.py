@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -53,6 +53,9 @@ from homefold.store.model_card import model_card
 from homefold.store.model_folder import ImagesDescription, read_model_folder, write_model_folder
 from homefold.store.stage_store import MemoryStages, StageStore
 from homefold.style import StyleModel, named_blocks, require_channels, style_modules, styled_net
+
+if TYPE_CHECKING:
+    from homefold.stages.check import DomainCheck
 
 __all__ = ["AUTO", "CUSTOM", "Homefold", "ImageData", "auto_config"]
 
@@ -372,6 +375,28 @@ class Homefold:
             return explained(
                 self.trained, images, sources, path=paths[0] if paths else "", count=count, look=look, search=search
             )
+
+    def check(
+        self,
+        data: ImageData,
+        *,
+        sources: ImageData | SourceImages | None = None,
+        skip_bad: bool = False,
+    ) -> DomainCheck:
+        """Will it hold up on these images? An estimated accuracy, distances to the sources, and what to do next.
+
+        They are answered with the model's own settings, as the held-out images were that they are compared with.
+
+        Args:
+            data: images without labels, as `predict` takes them.
+            sources: the training images, or what `source_images` made of them, to look for copies of them.
+            skip_bad: leave out files that cannot be read instead of stopping.
+        """
+        from homefold.stages.check import check_images  # scikit-learn takes a second to import
+
+        known = sources if isinstance(sources, SourceImages) or sources is None else self.source_images(sources)
+        chunks = self._image_chunks(data, skip_bad=skip_bad)
+        return check_images(self.trained, chunks, self.sources, known)
 
     def source_images(self, data: ImageData | None = None) -> SourceImages | None:
         """The source images to compare others with: those of `data`, which may be large, or the record that is kept.

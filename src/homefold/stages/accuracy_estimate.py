@@ -14,7 +14,7 @@ None sees what a confident network gets wrong with confidence, so all tend to be
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -149,8 +149,8 @@ def estimate_accuracy(held: Judged, labels: np.ndarray, new: Judged, *, seed: in
     )
 
 
-def _mean(values: Sequence[float] | object) -> float:
-    return float(np.mean(list(values)))  # type: ignore[call-overload]
+def _mean(values: Iterable[float]) -> float:
+    return float(np.mean(list(values)))
 
 
 def unseen_domain_probabilities(record: SourceRecord, config: ClassifierConfig, classes: int, seed: int) -> np.ndarray:
