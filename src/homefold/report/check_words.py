@@ -11,8 +11,8 @@ __all__ = ["HOW_WRONG", "estimates_of", "facts_of", "headline", "percent"]
 
 HOW_WRONG = (
     "Thresholds and temperature were fitted on held-out images of the source domains, not on held-out domains: that "
-    "would need a training for each. The interval holds chance and what the three ways differ in. Errors that the model "
-    "makes with confidence are not in it."
+    "would need a training for each. The interval holds chance and what the three ways differ in. Errors made with "
+    "confidence are not in it."
 )
 _WAYS = {
     "thresholded": "Average thresholded confidence",
