@@ -18,6 +18,7 @@ import numpy as np
 from writing import print_table, write_result
 
 from homefold import Homefold, preset_config
+from homefold.config.grammar import parse_setting
 from homefold.data import DomainDataset, load_dataset
 from homefold.data.splits import stratified_rows
 from homefold.stages.accuracy_estimate import Judged, estimate_accuracy, unseen_domain_probabilities
@@ -43,7 +44,7 @@ def few_of_each(dataset: DomainDataset, images: int, seed: int) -> DomainDataset
 def run(arguments: argparse.Namespace) -> None:
     """One fit a case; a case that is there already is left alone."""
     arguments.out.mkdir(parents=True, exist_ok=True)
-    settings = {"look.leave_familiar": True, **dict(pair.split("=", 1) for pair in arguments.set)}
+    settings = {"look.leave_familiar": True, **dict(map(parse_setting, arguments.set))}
     name = arguments.data.partition(":")[0]
     for seed in range(arguments.seeds):
         config = preset_config(arguments.preset, {**settings, "seed": seed})

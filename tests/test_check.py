@@ -124,4 +124,4 @@ def test_json_holds_no_pixels(unseen):
 
 def test_nothing_to_check_is_refused(fitted, few_digits):
     with pytest.raises(DataError, match="nothing to check"):
-        fitted.check(np.zeros((0, 16, 16, 3), np.uint8))
+        fitted.check(few_digits.subset([]))
