@@ -22,13 +22,17 @@ __all__ = ["explain_each", "require_explainable"]
 def require_explainable(options: PredictOptions) -> None:
     """Refuse what makes no sense beside an explanation, and flags of one where none is asked for."""
     if not options.explain:
-        for flag, value in (("--explain-png", options.explain_png), ("--data", options.data)):
-            if value is not None:
+        for flag, is_given in (("--explain-png", options.explain_png), ("--data", options.data)):
+            if is_given is not None:
                 raise UsageError(f"{flag} goes with --explain.")
         return
-    others = {"--csv": options.csv, "--no-projection": options.no_projection, "--abstain-above": options.abstain_above}
-    for flag, value in others.items():
-        if value not in (None, False):
+    others = {
+        "--csv": options.csv,
+        "--no-projection": options.no_projection,
+        "--abstain-above": options.abstain_above is not None,
+    }
+    for flag, was_asked in others.items():
+        if was_asked:
             raise UsageError(f"--explain shows both answers in full; leave out {flag}.")
 
 

@@ -26,7 +26,8 @@ def explanation_png(explanation: Explanation) -> bytes:
     with matplotlib.rc_context({"font.size": 9, "text.parse_math": False}):
         columns = max(1, len(explanation.nearest_before))
         figure = Figure(figsize=(9, 5.6), layout="constrained")
-        top, middle, below = figure.subfigures(3, 1, height_ratios=(2.2, 1.4, 1.4))
+        parts: Any = figure.subfigures(3, 1, height_ratios=(2.2, 1.4, 1.4))
+        top, middle, below = parts
         _draw_answers(top, explanation)
         for part, title, images, pictures in (
             (

@@ -35,7 +35,7 @@ def two_sample_test(held: np.ndarray, new: np.ndarray, *, seed: int = 0) -> TwoS
     count = min(len(held), len(new), _MOST)
     if count < _FEWEST:
         return None
-    from scipy.stats import binomtest
+    from scipy.stats import binomtest  # type: ignore[import-untyped]
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
