@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -135,9 +136,9 @@ def _class_balance(found: DomainCheck) -> Figure:
     names = [name for name in found.classes if name in ranked]
     expected = [100 * found.classes[name].expected for name in names]
     shares = [found.classes[name].sources for name in names]
-    series = [(_NEW, AFTER, expected, [0.0] * len(names))]
+    series = [(_NEW, AFTER, expected, [math.nan] * len(names))]
     if None not in shares:
-        series.append(("sources", BEFORE, [100 * (share or 0) for share in shares], [0.0] * len(names)))
+        series.append(("sources", BEFORE, [100 * (share or 0) for share in shares], [math.nan] * len(names)))
     with canvas(max(5.2, 0.4 * len(names))) as drawn:
         grouped_bars(drawn.axes, names, series)
         drawn.axes.set_ylabel("% of images")

@@ -28,6 +28,7 @@ _NO_RECORD = (
     "This model keeps no record of held-out source images, so neither its accuracy here nor a two-sample test can be "
     "told; fit it again with this version."
 )
+_TOO_FEW = "The two-sample test needs at least 20 new images and 20 held-out ones."
 _NO_STYLES = "The model knows no styles of its sources: fit with look.leave_familiar=true to compare styles."
 _NO_SOURCES = "Copies of training images were not looked for: that needs the training images (data=, --data)."
 
@@ -180,7 +181,9 @@ def check_images(
     predictions = Predictions.concatenate(seen.predictions)
     nearest, by = _nearest_source(features, styles, record, domains)
     duplicates = None if sources is None else find_duplicates(features, seen.digests, seen.greys, sources)
-    unknown = [_NO_RECORD] * (record is None) + [_NO_STYLES] * (not styles.shape[1]) + [_NO_SOURCES] * (sources is None)
+    two_sample = None if record is None else two_sample_test(record.held_features, features, seed=trained.config.seed)
+    unknown = [_NO_RECORD if record is None else _TOO_FEW] * (two_sample is None)
+    unknown += [_NO_STYLES] * (not styles.shape[1]) + [_NO_SOURCES] * (sources is None)
     off_manifold, style = {"": predictions.off_manifold}, {}
     if record is not None:
         off_manifold |= _by_domain(record, domains, record.held_off_manifold)
@@ -194,9 +197,7 @@ def check_images(
         nearest_source=nearest,
         nearest_by=by,
         classes=_class_shares(new.probabilities, 1.0 if accuracy is None else accuracy.temperature, record, classes),
-        two_sample=None
-        if record is None
-        else two_sample_test(record.held_features, features, seed=trained.config.seed),
+        two_sample=two_sample,
         unusual=tuple(seen.unusual),
         duplicates=duplicates,
         unknown=tuple(unknown),
