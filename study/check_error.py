@@ -94,9 +94,9 @@ def estimates(case: Any) -> dict[str, float]:
     )
     return {
         "truth": float((case["probabilities"].argmax(axis=1) == case["truth"]).mean()),
-        "naive": found.mean_confidence,
+        "naive": found.estimates["confidence"],
         "held-out accuracy": found.held_out_accuracy,
-        **found.estimates,
+        **{name: value for name, value in found.estimates.items() if name != "confidence"},
         "together": found.estimate,
         "low": found.low,
         "high": found.high,

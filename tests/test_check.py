@@ -34,7 +34,7 @@ def test_the_estimate_is_near_the_truth_and_made_from_the_answers(knowing, unsee
     street = few_digits.only("street")
     answers = knowing.predict(street)
     np.testing.assert_array_equal(unseen.predictions.probabilities, answers.probabilities)
-    assert unseen.accuracy.mean_confidence == pytest.approx(answers.confidences.mean())
+    assert unseen.accuracy.estimates["confidence"] == pytest.approx(answers.confidences.mean())
     assert unseen.accuracy.held_out_accuracy == knowing.reports["held_out"]["with_projection"]
     assert unseen.accuracy.low <= unseen.accuracy.estimate <= unseen.accuracy.high
     plain = knowing.predict(street, projected=False)

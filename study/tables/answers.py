@@ -129,6 +129,11 @@ ANSWERS = {
         "Those with an unfamiliar style: unseen domains keep {familiar|style distance above 75 %|unseen}, familiar "
         "ones {familiar|style distance above 75 %|familiar}",
     ),
+    "check": (
+        "How wrong is an accuracy estimated without labels?",
+        "By {check-error|digits-dg, 20|together} points with few images of Digits-DG; the mean confidence by "
+        "{check-error|digits-dg, 20|mean confidence (naive)}",
+    ),
     "what-did-not-help": (
         "What did not help?",
         "33 settings that gained nothing, each with its figure and the commit that still runs it",

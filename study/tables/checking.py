@@ -13,7 +13,7 @@ _COLUMNS = {
     "thresholded": "thresholded",
     "difference": "difference",
     "agreement": "agreement",
-    "together": "mean of the three",
+    "together": "together",
 }
 
 

@@ -90,7 +90,7 @@ def test_overconfidence_is_taken_back_by_the_temperature():
     found = estimate_accuracy(Judged(over[0], over[0]), labels, Judged(over[1], over[1]))
     assert found.temperature == pytest.approx(2.5, rel=0.1)
     accuracy = (new.argmax(axis=1) == truth).mean()
-    assert found.mean_confidence > accuracy + 0.05
+    assert found.estimates["confidence"] > accuracy + 0.05
     assert found.estimates["difference"] == pytest.approx(accuracy, abs=0.03)
 
 

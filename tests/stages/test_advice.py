@@ -10,7 +10,7 @@ from homefold.stages.accuracy_estimate import AccuracyEstimate
 from homefold.stages.advice import advice_on
 from homefold.stages.two_sample import TwoSampleTest
 
-GOOD = AccuracyEstimate(0.9, 0.85, 0.95, {}, 0.95, 0.9, 1.0, 0.5)
+GOOD = AccuracyEstimate(0.9, 0.85, 0.95, {}, 0.9, 1.0, 0.5)
 CALM = {
     "images": 200,
     "accuracy": GOOD,
