@@ -130,8 +130,8 @@ ANSWERS = {
         "ones {familiar|style distance above 75 %|familiar}",
     ),
     "check": (
-        "How wrong is an accuracy estimated without labels?",
-        "By {check-error|digits-dg, 20|together} points with few images of Digits-DG; the mean confidence by "
+        "How wrong is `homefold check`?",
+        "By {check-error|digits-dg, 20|together} points; mean confidence "
         "{check-error|digits-dg, 20|mean confidence (naive)}",
     ),
     "what-did-not-help": (

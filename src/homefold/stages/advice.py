@@ -66,7 +66,7 @@ def _sentences(
     if far > _MANY_FAR:
         yield (
             f"{100 * far:.0f} % lie farther out than 95 % of held-out source images. Withhold the answers for these "
-            "(homefold predict --abstain-above 1), and look at them below."
+            "(homefold predict --abstain-above 1), and look at the most unusual."
         )
     for name, (expected, sources) in shares.items():
         if sources is not None and abs(expected - sources) > _LARGE_SHARE:
