@@ -19,6 +19,7 @@ from homefold.cli.parsing import (
 )
 from homefold.data import find_images
 from homefold.errors import ConfigError
+from homefold.report.check_words import HOW_WRONG, facts_of, headline
 from homefold.runtime.progress import RichReporter
 from homefold.store.files import write_atomically
 
@@ -72,7 +73,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.html is not None:
         _write_page(options, found, typed("homefold", "check", *arguments))
     if options.json:
-        print_json({"model": str(options.model), **found.as_dict()})
+        print_json({"model": str(options.model), **found.as_dict(), "how_wrong": HOW_WRONG})
     else:
         _print(found, options)
     return 0
@@ -89,13 +90,13 @@ def _write_page(options: CheckOptions, found: DomainCheck, command: str) -> None
 
 
 def _print(found: DomainCheck, options: CheckOptions) -> None:
-    from homefold.report.check_words import facts_of, headline
-
     console = result_console()
     console.print(headline(found), soft_wrap=True)
     console.print(fact_table(facts_of(found)))
     for each in found.unusual[:3]:
         console.print(f"Unusual: {each.path or each.image} ({each.label}, off-manifold {each.off_manifold:.2f})")
+    if found.accuracy is not None:
+        console.print(f"\n{HOW_WRONG}", soft_wrap=True)
     console.print("\nNext:")
     for sentence in found.advice:
         console.print(f"  {sentence}", soft_wrap=True)
