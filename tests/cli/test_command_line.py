@@ -46,6 +46,7 @@ def test_help_names_every_command_once_and_ends_with_examples(homefold: Homefold
         "fit",
         "predict",
         "evaluate",
+        "check",
         "serve",
         "info",
         "export",
@@ -88,7 +89,9 @@ def test_a_command_unlike_any_other_gets_no_suggestion(homefold: Homefold) -> No
     assert "Did you mean" not in homefold("xyz").error
 
 
-@pytest.mark.parametrize("command", [["fit"], ["predict"], ["evaluate"], ["serve"], ["info"], ["data", "describe"]])
+@pytest.mark.parametrize(
+    "command", [["fit"], ["predict"], ["evaluate"], ["check"], ["serve"], ["info"], ["data", "describe"]]
+)
 def test_a_missing_argument_is_a_usage_error(homefold: Homefold, command: list[str]) -> None:
     ended = homefold(*command)
     assert (ended.code, ended.out) == (2, "")
@@ -311,7 +314,7 @@ print(len(asked))
 def test_no_help_and_no_list_imports_what_only_work_needs() -> None:
     done = subprocess.run([sys.executable, "-c", HELP_OF_EVERYTHING], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    assert int(done.stdout.splitlines()[-1]) == 1 + 12 + 5
+    assert int(done.stdout.splitlines()[-1]) == 1 + 13 + 5
 
 
 @pytest.mark.parametrize(
