@@ -23,7 +23,7 @@ def main() -> dict[str, float]:
     model = ManifoldProjector(device="cpu").fit(embed.transform(x[:1200]), y[:1200])
 
     new = embed.transform(shifted)
-    plain = model.explain(new, projected=False)
+    plain = model.predictions(new, projected=False)
     return {
         "without projection": float((model.classes_[plain.indices] == y[1200:]).mean()),
         "with projection": model.score(new, y[1200:]),

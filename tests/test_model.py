@@ -238,6 +238,7 @@ class TestSavingAndLoading:
             "features.safetensors",
             "home.safetensors",
             "model.json",
+            "sources.safetensors",
         ]
         description = json.loads((saved / "model.json").read_text())
         assert description["classes"] == ["0", "1", "2"]

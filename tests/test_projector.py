@@ -53,8 +53,8 @@ def test_it_classifies_and_projects(projector, features):
 
 def test_the_score_for_being_off_the_manifold(projector, features):
     x, _, _ = features
-    usual = projector.explain(x).off_manifold
-    strange = projector.explain(np.random.default_rng(2).normal(size=(200, 16))).off_manifold
+    usual = projector.predictions(x).off_manifold
+    strange = projector.predictions(np.random.default_rng(2).normal(size=(200, 16))).off_manifold
     assert np.median(strange) > 2 * np.median(usual)
     assert (usual > 1).mean() < 0.15
 
@@ -77,7 +77,7 @@ def test_features_of_any_size_get_the_same_bytes_alone_and_in_any_order(d, setti
 
 
 def test_a_zero_feature_gets_finite_probabilities(projector):
-    answers = projector.explain(np.zeros((1, 16)))
+    answers = projector.predictions(np.zeros((1, 16)))
     assert np.isfinite(answers.probabilities).all()
     assert answers.similarity_after.tolist() == [0.0]
     assert answers.abstained(1.0).tolist() == [True]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -46,11 +46,14 @@ from homefold.runtime.text import some
 from homefold.stages.description import images_config
 from homefold.stages.encoder import Encoder, build_net, frozen
 from homefold.stages.estimate import announcement
+from homefold.stages.explanation import Explanation, explained
 from homefold.stages.familiar import Familiarity
 from homefold.stages.feature_model import FeatureModel
 from homefold.stages.features import features_ids, weights_identity
 from homefold.stages.own_code import require_registered
 from homefold.stages.predictions import Predictions, rows_named
+from homefold.stages.source_images import SourceImages
+from homefold.stages.sources import SourceRecord, record_sources
 from homefold.stages.task import ImageSet, TaskKey, TrainingTask
 from homefold.stages.train import train_stages
 from homefold.stages.trained_model import TrainedModel
@@ -59,6 +62,9 @@ from homefold.store.model_card import model_card
 from homefold.store.model_folder import ImagesDescription, read_model_folder, write_model_folder
 from homefold.store.stage_store import MemoryStages, StageStore
 from homefold.style import StyleModel, named_blocks, require_channels, style_modules, styled_net
+
+if TYPE_CHECKING:
+    from homefold.stages.check import DomainCheck
 
 __all__ = ["AUTO", "CUSTOM", "Homefold", "ImageData", "auto_config"]
 
@@ -124,6 +130,7 @@ class Homefold:
         elif self._config.features.backbone == CUSTOM:
             raise ConfigError("this configuration was made with a network of your own; pass it again as backbone=.")
         self._trained: TrainedModel | None = None
+        self._sources: SourceRecord | None = None
 
     def __repr__(self) -> str:
         """What it is, in a line."""
@@ -164,6 +171,7 @@ class Homefold:
         self.device, self.deterministic = device, state["deterministic"]
         self.reporter = RichReporter() if state["verbose"] else SilentReporter()
         self._custom_backbone, self._trained, self._is_auto = state["backbone"], None, False
+        self._sources = None
         if "tensors" in state:
             self._config = images_config(state["description"], "a pickle")  # the blocks of style by their names
             self._restore(state["tensors"], state["description"])
@@ -208,6 +216,11 @@ class Homefold:
     def source_domains(self) -> tuple[str, ...]:
         """What it was trained on."""
         return self._trained.domains if self._trained is not None else ()
+
+    @property
+    def sources(self) -> SourceRecord | None:
+        """What is kept of source images, without pixels and paths; None in models that an earlier version saved."""
+        return self._sources
 
     @property
     def reports(self) -> dict[str, Any]:
@@ -260,7 +273,7 @@ class Homefold:
                 on_epoch=on_epoch,
                 domain_from=domain_from,
             )
-            self._trained = settled.trained
+            self._trained, self._sources = settled.trained, settled.sources
             return self
         config = self._checked_config()
         dataset = self._source_dataset(data, labels, domains, holdout, skip_bad, domain_from)
@@ -284,9 +297,12 @@ class Homefold:
             self.reporter.message(f"Starting anew: what {work_dir} holds was trained with other settings or images.")
         with deterministic_algorithms(self.deterministic):
             trained = train_stages(task, any_manifold=True)
-            from homefold.stages.held_out import judgement, measure_held_out  # scikit-learn takes a second to import
+            # scikit-learn takes a second to import
+            from homefold.stages.held_out import answer_held_out, judgement, measure_held_out
 
-            measured = measure_held_out(task, trained)
+            rows, answer = answer_held_out(task, trained)
+            measured = measure_held_out(task, rows, answer)
+            self._sources = record_sources(task, trained, rows, answer)
         self._trained = replace(trained, reports={**trained.reports, "held_out": measured})
         if told := judgement(measured):
             self.reporter.message(told)
@@ -429,6 +445,89 @@ class Homefold:
         """Probabilities `(n, classes)`, columns in the order of `class_names`."""
         return self.predict(data, projected=projected).probabilities
 
+    def explain(
+        self,
+        image: ImageData,
+        *,
+        data: ImageData | SourceImages | None = None,
+        count: int = 5,
+        look: LookConfig | None = None,
+        search: SearchConfig | None = None,
+    ) -> Explanation:
+        """Why one image is answered as it is: both answers, and its nearest source images before and after projection.
+
+        A model keeps neither pixels nor paths of its sources, so the nearest images are rows with class and domain.
+
+        Args:
+            image: as `predict` takes it, one alone.
+            data: the source images, or what `source_images` made of them, for nearest images with paths and pixels.
+            count: how many nearest images.
+            look, search: other settings than the model's own.
+        """
+        chunks = list(self._image_chunks(image))
+        if sum(len(images.pixels) for images, _ in chunks) != 1:
+            raise DataError("explain takes one image; call it for each of several.")
+        ((images, paths),) = chunks
+        sources = data if isinstance(data, SourceImages) else self.source_images(data)
+        with rows_named(paths):
+            return explained(
+                self.trained, images, sources, path=paths[0] if paths else "", count=count, look=look, search=search
+            )
+
+    def check(
+        self,
+        data: ImageData,
+        *,
+        sources: ImageData | SourceImages | None = None,
+        skip_bad: bool = False,
+    ) -> DomainCheck:
+        """Will it hold up on these images? An estimated accuracy, distances to the sources, and what to do next.
+
+        They are answered with the model's own settings, as the held-out images were that they are compared with.
+
+        Args:
+            data: images without labels, as `predict` takes them.
+            sources: the training images, or what `source_images` made of them, to look for copies of them.
+            skip_bad: leave out files that cannot be read instead of stopping.
+        """
+        from homefold.stages.check import check_images  # scikit-learn takes a second to import
+
+        known = sources if isinstance(sources, SourceImages) or sources is None else self.source_images(sources)
+        chunks = self._image_chunks(data, skip_bad=skip_bad)
+        return check_images(self.trained, chunks, self.sources, known)
+
+    def source_images(self, data: ImageData | None = None) -> SourceImages | None:
+        """The source images to compare others with: those of `data`, which may be large, or the record that is kept.
+
+        Args:
+            data: the source images as a `DomainDataset`, or the path of their folder or name of the dataset; domains
+                that the model was not trained on are left out.
+        """
+        if data is None:
+            record = self.sources
+            if record is None:
+                return None
+            return SourceImages.of_record(record, self.class_names, self.source_domains)
+        if isinstance(data, str | Path):
+            there = domain_names(data)
+        elif isinstance(data, DomainDataset):
+            there = data.domain_names
+        else:
+            raise DataError("the source images must be a DomainDataset, a folder or the name of a dataset.")
+        kept = [name for name in self.source_domains if name in there]
+        if not kept:
+            raise DataError(
+                f"none of the domains that this model was trained on ({', '.join(self.source_domains)}) is among those "
+                f"given ({', '.join(there)})."
+            )
+        size, resize = self._size, self.config.preprocessing.resize
+        if isinstance(data, DomainDataset):
+            dataset = data.only(*kept)
+        else:
+            dataset = load_dataset(data, size=size, resize=resize, domains=kept, reporter=self.reporter)
+        raw = torch.from_numpy(self.features(dataset))
+        return SourceImages.of_dataset(dataset, self.feature_model.prepare(raw).cpu().numpy())
+
     def project(
         self, data: ImageData, *, look: LookConfig | None = None, search: SearchConfig | None = None
     ) -> Projection:
@@ -522,6 +621,8 @@ class Homefold:
             tensors["style"] = self.trained.style.state_dict()
         if self.trained.familiarity is not None:
             tensors["familiar"] = self.trained.familiarity.state_dict()
+        if self._sources is not None:
+            tensors["sources"] = self._sources.tensors()
         return tensors
 
     @classmethod
@@ -586,6 +687,13 @@ class Homefold:
             styled=None if style is None else Encoder(self.device, styled_net(net, style)),
             familiarity=self._restored_familiarity(style, tensors.get("familiar")),
         )
+        if "sources" in tensors:
+            self._sources = SourceRecord.from_tensors(
+                tensors["sources"],
+                feature_dim=net.feature_dim,
+                classes=len(description["classes"]),
+                domains=len(description["source_domains"]),
+            )
 
     def _restored_style(self, net: FeatureNet, tensors: dict[str, torch.Tensor] | None) -> StyleModel | None:
         config = self.config.style

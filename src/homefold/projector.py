@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
@@ -194,20 +195,25 @@ class ManifoldProjector(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin,
         check_is_fitted(self, "model_")
         return _rows_of(validate_data(self, without_torch(X), dtype=np.float32, reset=False))
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Labels `(n,)` of features `(n, d)`."""
+    def predict(self, X: Any, *, projected: bool = True) -> np.ndarray:
+        """Labels `(n,)` of features `(n, d)`; without projection C sees the features themselves: the control."""
         check_is_fitted(self, "model_")
-        labels: np.ndarray = self.classes_[self.explain(X).indices]
+        labels: np.ndarray = self.classes_[self.predictions(X, projected=projected).indices]
         return labels
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities `(n, classes)`, columns in the order of `classes_`."""
-        return self.explain(X).probabilities
+        return self.predictions(X).probabilities
 
-    def explain(self, X: Any, *, projected: bool = True) -> Predictions:
+    def predictions(self, X: Any, *, projected: bool = True) -> Predictions:
         """Answers with all they carry: similarities, iterations, winning start, off-manifold score."""
         rows = self._rows(X)
         return self.model_.predict(rows, projected=projected)
+
+    def explain(self, X: Any, *, projected: bool = True) -> Predictions:
+        """`predictions`, under its earlier name."""
+        warnings.warn("ManifoldProjector.explain is called predictions now.", DeprecationWarning, stacklevel=2)
+        return self.predictions(X, projected=projected)
 
     def project(self, X: Any) -> Projection:
         """Where each feature comes home to, with how the search went; tensors on the CPU."""

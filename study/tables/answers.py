@@ -133,9 +133,14 @@ ANSWERS = {
         "Is a temperature needed?",
         "Not on digits-mini: {temperature|mean|none} without, {temperature|mean|held-out images} with",
     ),
+    "check": (
+        "How wrong is `homefold check`?",
+        "By {check-error|digits-dg, 20|together} points; mean confidence "
+        "{check-error|digits-dg, 20|mean confidence (naive)}",
+    ),
     "what-did-not-help": (
         "What did not help?",
-        "33 settings that gained nothing, each with its figure and the commit that still runs it",
+        "33 settings, each with its figure and commit",
     ),
 }
 

@@ -42,7 +42,7 @@ def test_help_names_every_command_once_and_ends_with_examples(homefold: Homefold
     ended = homefold("--help")
     assert ended.code == 0
     commands = ended.out.split("commands:\n")[1].split("\n\n")[0].splitlines()
-    names = "fit predict evaluate serve info export push pull demo bench methods settings report data"
+    names = "fit predict evaluate check serve info export push pull demo bench methods settings report data"
     assert [line.split()[0] for line in commands] == names.split()
     assert "homefold predict model new-images/ --json" in ended.out.split("examples:")[1]
     assert max(map(len, ended.out.splitlines())) <= 100
@@ -75,7 +75,9 @@ def test_a_command_unlike_any_other_gets_no_suggestion(homefold: Homefold) -> No
     assert "Did you mean" not in homefold("xyz").error
 
 
-@pytest.mark.parametrize("command", [["fit"], ["predict"], ["evaluate"], ["serve"], ["info"], ["data", "describe"]])
+@pytest.mark.parametrize(
+    "command", [["fit"], ["predict"], ["evaluate"], ["check"], ["serve"], ["info"], ["data", "describe"]]
+)
 def test_a_missing_argument_is_a_usage_error(homefold: Homefold, command: list[str]) -> None:
     ended = homefold(*command)
     assert (ended.code, ended.out) == (2, "")
@@ -298,7 +300,7 @@ print(len(asked))
 def test_no_help_and_no_list_imports_what_only_work_needs() -> None:
     done = subprocess.run([sys.executable, "-c", HELP_OF_EVERYTHING], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    assert int(done.stdout.splitlines()[-1]) == 1 + 14 + 5
+    assert int(done.stdout.splitlines()[-1]) == 1 + 15 + 5
 
 
 @pytest.mark.parametrize(

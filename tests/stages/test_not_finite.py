@@ -136,7 +136,7 @@ def test_features_that_are_no_numbers_are_refused_as_scikit_learn_does_and_too_l
     model = ManifoldProjector(latent_dim=4, manifold_epochs=40, device="cpu").fit(x, y)
     odd = x[:4].copy()
     odd[2, 3] = np.nan
-    for ask in (model.predict, model.predict_proba, model.transform, model.explain):
+    for ask in (model.predict, model.predict_proba, model.transform, model.predictions):
         with pytest.raises(ValueError, match="NaN"):
             ask(odd)
     odd[2, 3] = np.inf
@@ -145,6 +145,6 @@ def test_features_that_are_no_numbers_are_refused_as_scikit_learn_does_and_too_l
     assert np.isfinite(model.predict_proba(1e37 * x[:4])).all(), "length counts for nothing where it is normalised"
     as_they_are = ManifoldProjector(latent_dim=4, manifold_epochs=40, normalise=False, device="cpu").fit(x, y)
     x[2] *= 1e37
-    for ask in (as_they_are.predict, as_they_are.predict_proba, as_they_are.transform, as_they_are.explain):
+    for ask in (as_they_are.predict, as_they_are.predict_proba, as_they_are.transform, as_they_are.predictions):
         with pytest.raises(NotFiniteError, match="sample 2 of those given"):
             ask(x[:4])

@@ -40,7 +40,7 @@ def loaded(folder: Path, name: str) -> Homefold | ManifoldProjector:
 
 def require_answers(model: Homefold | ManifoldProjector, name: str) -> None:
     """The model answers as the version that made it did."""
-    found = model.predict(ANSWERS["images"]) if isinstance(model, Homefold) else model.explain(ANSWERS["features"])
+    found = model.predict(ANSWERS["images"]) if isinstance(model, Homefold) else model.predictions(ANSWERS["features"])
     np.testing.assert_allclose(found.probabilities, ANSWERS[f"{name} probabilities"], atol=TOLERANCE)
     np.testing.assert_allclose(found.off_manifold, ANSWERS[f"{name} off_manifold"], rtol=10 * TOLERANCE)
 

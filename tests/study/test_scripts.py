@@ -395,3 +395,22 @@ def test_without_answers_there_is_nothing_to_average(script, tmp_path):
     (tmp_path / "records.jsonl").write_text(json.dumps(study_line(1, "a")) + "\n")
     with pytest.raises(SystemExit, match="kept its answers"):
         script("ensembles").main([str(tmp_path)])
+
+
+def test_the_error_of_an_estimate_is_its_distance_to_the_truth(script):
+    check_error = script("check_error")
+    case = {"data": "made up", "size": 5, "seed": 0}
+    cases = [
+        {**case, "target": "a", "truth": 80.0, "low": 70.0, "high": 85.0, "naive": 90.0},
+        {**case, "target": "b", "truth": 60.0, "low": 70.0, "high": 85.0, "naive": 55.0},
+    ]
+    found = check_error.summary("made up", 5, cases)
+    assert found == {"data": "made up", "images": 5, "cases": 2, "accuracy": 70.0, "naive": 7.5, "inside": 50}
+
+
+def test_a_few_of_each_class_and_domain_are_drawn(script, digits):
+    check_error = script("check_error")
+    found = check_error.few_of_each(digits, 3, seed=1)
+    assert len(found) == 3 * 10 * 4
+    cells = np.stack([found.domains, found.labels], axis=1)
+    assert (np.unique(cells, axis=0, return_counts=True)[1] == 3).all()

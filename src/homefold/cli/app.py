@@ -20,6 +20,7 @@ COMMANDS = {
     "fit": Command("train a model on a folder of images, or on a named dataset", "homefold.cli.fit"),
     "predict": Command("label images of any domain", "homefold.cli.predict"),
     "evaluate": Command("measure accuracy with and without projection, side by side", "homefold.cli.evaluate"),
+    "check": Command("tell whether a model will hold up on images without labels", "homefold.cli.check"),
     "serve": Command("answer over HTTP and on a page; needs the extra homefold[serve]", "homefold.cli.serve"),
     "info": Command("show what a model is", "homefold.cli.info"),
     "export": Command("write a model as ONNX, which runs without torch", "homefold.cli.export"),

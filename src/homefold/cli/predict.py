@@ -15,6 +15,7 @@ import numpy as np
 
 from homefold.cli.answers import AnswerWriter, CsvWriter, JsonLinesWriter, TableWriter
 from homefold.cli.ending import UsageError
+from homefold.cli.explain import explain_each, require_explainable
 from homefold.cli.given_settings import chosen_look_and_search, inference_settings
 from homefold.cli.output import note
 from homefold.cli.parsing import (
@@ -78,6 +79,12 @@ class PredictOptions:
     itself; for others it takes another pass of the network)."""
     no_projection: bool = False
     """Classify the features as they are: the control."""
+    explain: bool = False
+    """Show both answers of each image, with and without projection, and its nearest source images."""
+    explain_png: Annotated[Path | None, Arg("FILE")] = None
+    """Draw the explanation of the one image given."""
+    data: Annotated[str | None, Arg("DATA")] = None
+    """The images that the model was trained on, for --explain to compare with all of them and name their files."""
     projection_preset: ProjectionPresetFlag = None
     set: SetInferenceFlag = ()
     skip_bad: SkipBadFlag = False
@@ -90,6 +97,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parse(PredictOptions, "predict", arguments, short_flags=dict)
     if options.json and options.csv:
         raise UsageError("homefold predict prints one format: --json or --csv.")
+    require_explainable(options)
     settings = inference_settings(options.set, "predict")
     # These import torch, which --help does not need.
     from homefold.cli.unfinished import tidy_after_fit
@@ -115,6 +123,9 @@ def run(arguments: Sequence[str]) -> int:
     if model.device.type == "cuda" and not options.no_projection:
         model.feature_model.get_ready(search)
     with _open_output(options.out) as stream:
+        if options.explain:
+            explain_each(model, [Path(source.path) for source in sources], options, look, search, stream)
+            return 0
         writer = _writer(options, stream, [Path(source.path) for source in sources], model)
         # On a terminal the rows themselves show the progress, and a bar would be drawn over them.
         reporter = SilentReporter() if stream.isatty() else RichReporter()

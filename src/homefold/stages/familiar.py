@@ -94,9 +94,17 @@ class Familiarity(nn.Module):
 
     def distances(self, styles: torch.Tensor) -> torch.Tensor:
         """`(n,)` for `styles: (n, styles)`; row by row, so that none depends on the others."""
-        off = ((styles[:, None] - self.means) / self.deviations).square()
-        of_blocks = [part.mean(dim=2).sqrt().amin(dim=1) for part in off.split(self._sizes, dim=2)]
+        of_blocks = [part.amin(dim=1) for part in self._of_blocks(styles)]
         return torch.stack(of_blocks, dim=1).amax(dim=1)
+
+    def distances_to_each(self, styles: torch.Tensor) -> torch.Tensor:
+        """`(n, domains)` for `styles: (n, styles)`: to each domain, in the block where it is farthest."""
+        return torch.stack(self._of_blocks(styles), dim=2).amax(dim=2)
+
+    def _of_blocks(self, styles: torch.Tensor) -> list[torch.Tensor]:
+        """After each block the distances `(n, domains)`."""
+        off = ((styles[:, None] - self.means) / self.deviations).square()
+        return [part.mean(dim=2).sqrt() for part in off.split(self._sizes, dim=2)]
 
     def watcher(self, net: FeatureNet, blocks: Sequence[str], device: torch.device) -> Encoder:
         """What gives raw features and styles of images in one pass."""

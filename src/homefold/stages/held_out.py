@@ -11,25 +11,34 @@ from homefold.data.splits import stratified_rows
 from homefold.stages.features import weights_identity
 from homefold.stages.linear_probe import probe_stage
 from homefold.stages.task import ImageSet, TrainingTask
-from homefold.stages.trained_model import TrainedModel
+from homefold.stages.trained_model import Answer, TrainedModel
 
-__all__ = ["judgement", "measure_held_out"]
+__all__ = ["answer_held_out", "judgement", "measure_held_out"]
 
 _MOST_IMAGES = 2000
 _STANDARD_ERRORS = 2.0
 
 
-def measure_held_out(task: TrainingTask, trained: TrainedModel) -> dict[str, Any]:
+def answer_held_out(task: TrainingTask, trained: TrainedModel) -> tuple[np.ndarray, Answer]:
+    """Rows of at most 2,000 held-out source images, and the answers for them with and without projection."""
+    source, (_, held_out) = task.source, task.split
+    groups = np.stack([source.domains[held_out], source.labels[held_out]], axis=1)
+    rows = held_out[stratified_rows(groups, _MOST_IMAGES, task.config.seed)]
+    return rows, trained.answer(ImageSet(np.asarray(source.images[rows])), compare=True)
+
+
+def measure_held_out(task: TrainingTask, rows: np.ndarray, answer: Answer) -> dict[str, Any]:
     """Accuracies on held-out source images: of answers as `predict` gives them, without projection, of the yardstick.
 
     The yardstick is logistic regression on the features of the backbone as it started, or on small copies of the
     images where the backbone started from nothing. `chance` is the share of the most frequent class.
+
+    Args:
+        task: what was trained.
+        rows, answer: as `answer_held_out` gives them.
     """
-    source, (train, held_out) = task.source, task.split
-    groups = np.stack([source.domains[held_out], source.labels[held_out]], axis=1)
-    rows = held_out[stratified_rows(groups, _MOST_IMAGES, task.config.seed)]
+    source, (train, _) = task.source, task.split
     truth = source.labels[rows]
-    answer = trained.answer(ImageSet(np.asarray(source.images[rows])), compare=True)
     assert answer.plain is not None
     from_scratch = weights_identity(task.config.features) == "none"
     return {

@@ -123,6 +123,15 @@ class TrainedModel:
         assert isinstance(self.encoder.net, FeatureNet)
         return self.familiarity.watcher(self.encoder.net, self.config.style.blocks, self.encoder.device)
 
+    def style_distances(self, images: ImageSet) -> np.ndarray:
+        """`(n, domains)` how far the style of each image is from each source domain's; see `Familiarity`."""
+        watcher, familiarity = self.watcher, self.familiarity
+        assert familiarity is not None
+        rows = watcher.of(images)[0]
+        styles = rows[:, rows.shape[1] - familiarity.means.shape[1] :]
+        found: np.ndarray = familiarity.distances_to_each(styles).cpu().numpy()
+        return found
+
     def _answer_unfamiliar(
         self,
         images: ImageSet,

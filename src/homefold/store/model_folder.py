@@ -4,8 +4,9 @@ Format 2. The names of all files are fixed here and never read from the descript
 
 - `model.json`, the description: what `ImagesDescription` or `FeaturesDescription` says, the format with its number, a
   digest of each part and a checksum of it all;
-- `features.safetensors` (f), `home.safetensors` (G, C and the calibration) `style.safetensors` (the source styles) and
-  `familiar.safetensors` (which images are left as they are);
+- `features.safetensors` (f), `home.safetensors` (G, C and the calibration), `style.safetensors` (the source styles),
+  `familiar.safetensors` (which images are left as they are) and `sources.safetensors` (features and answers of some
+  source images, for comparison);
 - `README.md`, the card.
 
 Folders of format 1, whose description is `config.json`, are read as if they had been written today.
@@ -56,7 +57,7 @@ _DESCRIPTION = "model.json"
 _DESCRIPTION_1 = "config.json"
 _CARD = "README.md"
 _NEEDED = {"images": ("features", "home"), "features": ("home",)}
-_ALLOWED = {"images": (*_NEEDED["images"], "style", "familiar"), "features": _NEEDED["features"]}
+_ALLOWED = {"images": (*_NEEDED["images"], "style", "familiar", "sources"), "features": _NEEDED["features"]}
 _NAMED_AT_MOST = 3
 
 Label = str | int | float | bool

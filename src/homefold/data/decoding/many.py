@@ -154,7 +154,7 @@ def check_bad(bad: Sequence[BadImageError], total: int, skip_bad: bool) -> None:
     told = [f"{error.name} {error.reason}" for error in bad]
     if bad and not skip_bad:
         if len(bad) == 1:
-            raise DataError(str(bad[0]))
+            raise bad[0]
         listed = some(told, _NAMED_AT_MOST, "\n  ")
         advice = "Replace them, or leave them out with skip_bad."
         raise DataError(f"{len(bad)} of {total} images cannot be used:\n  {listed}\n{advice}")

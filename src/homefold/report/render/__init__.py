@@ -14,9 +14,19 @@ from homefold.report.runs import slug
 from homefold.report.tables.table import Cell, Row, Table
 
 if TYPE_CHECKING:
+    from homefold.report.check_page import CheckPage
     from homefold.report.document import Report
 
-__all__ = ["latex_escape", "report_html", "report_markdown", "to_csv", "to_html", "to_latex", "to_markdown"]
+__all__ = [
+    "check_html",
+    "latex_escape",
+    "report_html",
+    "report_markdown",
+    "to_csv",
+    "to_html",
+    "to_latex",
+    "to_markdown",
+]
 
 CSV_COLUMNS = ("table", "row", "column", "row_from", "control", *Cell().as_dict())
 ABSENT = "NA"
@@ -86,6 +96,11 @@ _LATEX_TEMPLATES = _TEMPLATES.overlay(
 def report_html(report: Report) -> str:
     """One file that needs nothing beside it: no network, no other file, no script."""
     return _TEMPLATES.get_template("report.html").render(report=report)
+
+
+def check_html(page: CheckPage) -> str:
+    """What was found about new images, likewise as one file."""
+    return _TEMPLATES.get_template("check.html").render(page=page)
 
 
 def report_markdown(report: Report) -> str:
