@@ -49,7 +49,7 @@ PUBLIC = {
 # In the sources, but not on an index of packages under the name it is imported by.
 DISTRIBUTIONS = {
     "PIL": "pillow",
-    "huggingface_hub": "huggingface-hub",
+    "huggingface_hub": "huggingface_hub",
     "python_multipart": "python-multipart",
     "sklearn": "scikit-learn",
     "typing_extensions": "typing-extensions",
