@@ -37,6 +37,7 @@ WITHOUT_EXAMPLE = {
     *("BadImageError", "ImageCache", "StyleModel", "__version__", "download_dataset", "register_dataset"),
     *("method_named", "register_method", "register_test_time_method", "manifold_named", "backbone_named"),
     "require_channels",
+    *("Pulled", "Pushed", "pull_model", "push_model"),  # docs/hub.md shows them; they need a Hub
 }
 
 
