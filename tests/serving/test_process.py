@@ -45,6 +45,7 @@ def started(folder: Path, *flags: str, **environment: str) -> Iterator[tuple[sub
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, **environment},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell may have it ignored
     )
     try:
         assert process.stdout is not None
