@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from homefold.errors import ModelFileError
-from homefold.hub.repository import MODEL_FILES, endpoint, hub_client, talking
+from homefold.hub.repository import endpoint, hub_client, talking
 from homefold.runtime.text import as_text, some
 from homefold.store.files import atomic_directory
-from homefold.store.model_folder import read_model_folder, require_replaceable
+from homefold.store.model_folder import MODEL_FILES, read_model_folder, require_replaceable
 
 __all__ = ["Pulled", "pull_model"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from homefold.hub.card import Measured, hub_card
-from homefold.hub.repository import MODEL_FILES, endpoint, hub_client, talking
-from homefold.store.model_folder import read_model_folder
+from homefold.hub.repository import endpoint, hub_client, talking
+from homefold.store.model_folder import MODEL_FILES, read_model_folder
 
 __all__ = ["Pushed", "push_model"]
 

@@ -1,4 +1,4 @@
-"""What push and pull share: the Hub's client, which files a model is made of there, and its errors in sentences."""
+"""What push and pull share: the Hub's client and its errors in sentences."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from typing import Any
 
 from homefold.errors import ConfigError, HomefoldError, ModelFileError, cut
 
-__all__ = ["MODEL_FILES", "endpoint", "hub_client", "talking"]
-
-MODEL_FILES = ("model.json", "README.md", "features.safetensors", "home.safetensors", "style.safetensors")
-"""Every file that a model of homefold can have on the Hub."""
+__all__ = ["endpoint", "hub_client", "talking"]
 
 _PUBLIC = "https://huggingface.co"
 

@@ -41,6 +41,7 @@ from homefold.store.files import (
 
 __all__ = [
     "FORMAT_VERSION",
+    "MODEL_FILES",
     "FeaturesDescription",
     "ImagesDescription",
     "Label",
@@ -58,6 +59,8 @@ _DESCRIPTION_1 = "config.json"
 _CARD = "README.md"
 _NEEDED = {"images": ("features", "home"), "features": ("home",)}
 _ALLOWED = {"images": (*_NEEDED["images"], "style", "familiar", "sources"), "features": _NEEDED["features"]}
+MODEL_FILES = (_DESCRIPTION, _CARD, *(f"{part}.safetensors" for part in _ALLOWED["images"]))
+"""Every file that a model folder may have."""
 _NAMED_AT_MOST = 3
 
 Label = str | int | float | bool
