@@ -603,6 +603,7 @@ def test_a_copied_model_shares_nothing(fitted, street):
     assert fitted.predict(street).probabilities.tobytes() == before.tobytes()
 
 
+@pytest.mark.slow
 def test_styles_are_carried_too(few_digits, quick_config, street):
     config = replace_settings(quick_config, {"style.blocks": ("early",)})
     model = Homefold(config, device="cpu").fit(few_digits, holdout="street")
@@ -637,12 +638,14 @@ class OwnNet(torch.nn.Module):
         return self.layers(images)
 
 
+@pytest.mark.slow
 def test_a_network_of_ones_own_is_carried_too(few_digits, quick_config, street):
     model = Homefold(quick_config, backbone=OwnNet(), device="cpu").fit(few_digits, holdout="street")
     again = pickle.loads(pickle.dumps(model))
     assert again.predict(street).probabilities.tobytes() == model.predict(street).probabilities.tobytes()
 
 
+@pytest.mark.slow
 def test_joblib_carries_a_model_into_another_process(fitted, street, tmp_path):
     joblib.dump(fitted, tmp_path / "model.joblib", compress=3)
     np.save(tmp_path / "street.npy", street.images)

@@ -54,6 +54,7 @@ def features() -> tuple[np.ndarray, np.ndarray]:
     return plane[labels] + 0.3 * rng.normal(size=(240, 16)), labels
 
 
+@pytest.mark.slow
 def test_a_manifold_of_a_plugin_is_fitted_projected_onto_saved_and_loaded(features, tmp_path):
     load_plugin(PCA)
     x, labels = features
@@ -141,6 +142,7 @@ def test_a_dataset_of_a_plugin_that_failed_is_gone(tmp_path):
     assert list_datasets() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("plugin", "name"), [(PCA, "pca"), (TINY, "tiny")])
 def test_a_changed_plugin_is_trained_anew(tmp_path, plugin, name):
     def ids(change: str) -> tuple[str, str, str]:

@@ -234,6 +234,7 @@ def _check_name(item) -> str:
     return getattr(getattr(item, "func", None), "__name__", "projector")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:no manifold:UserWarning")
 @pytest.mark.parametrize(("estimator", "check"), _checks(), ids=_check_name)
 def test_scikit_learns_conventions(estimator, check):
@@ -252,6 +253,7 @@ def test_a_projector_as_it_comes_fails_no_check_but_those_named():
     assert "failed" not in {result["status"] for result in results}
 
 
+@pytest.mark.slow
 def test_projected_features_come_as_a_data_frame_where_asked(features, quick):
     x, y, _ = features
     frame = pd.DataFrame(x, columns=[f"f{i}" for i in range(16)], index=range(100, 340))

@@ -109,6 +109,7 @@ def imported_distributions() -> set[str]:
     return {DISTRIBUTIONS.get(name, name) for name in found}
 
 
+@pytest.mark.slow
 def test_every_import_is_declared():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = list(project["dependencies"])

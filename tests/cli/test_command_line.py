@@ -303,6 +303,7 @@ def test_no_help_and_no_list_imports_what_only_work_needs() -> None:
     assert int(done.stdout.splitlines()[-1]) == 1 + 15 + 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -158,6 +158,7 @@ def test_data_that_is_not_there(homefold: Homefold, tmp_path: Path) -> None:
     assert "There is no file" in ended.error
 
 
+@pytest.mark.slow
 def test_a_data_frame_fits_answers_and_scores(photos: Path, shared_model: Path, tmp_path: Path) -> None:
     model = package.Homefold.load(shared_model, device="cpu")
     frame = pd.DataFrame(

@@ -127,6 +127,7 @@ def test_a_file_that_is_not_there_is_named(homefold: Homefold, tmp_path: Path) -
     assert ended.error == f"{tmp_path / 'none.toml'}: cannot be read (No such file or directory)."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", list_presets())
 def test_what_is_listed_can_be_given_to_set_and_is_the_preset(preset: str) -> None:
     listed = {each.name: written(each.presets.get(preset, each.default)) for each in list_settings()}

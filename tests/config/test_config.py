@@ -63,5 +63,6 @@ def test_a_preset_beside_a_config_is_refused():
     assert Homefold(device="cpu").config == preset_config("default")
 
 
+@pytest.mark.slow
 def test_fit_leaves_the_settings_of_the_estimator_as_they_were(fitted, quick_config):
     assert fitted.config is quick_config

@@ -104,6 +104,7 @@ def test_settings_reach_the_folder(photos):
         load_dataset(photos, size=(4, 4), max_megapixels=1e-6)
 
 
+@pytest.mark.slow
 def test_a_known_name_wins_over_a_folder_of_that_name(photos, monkeypatch):
     monkeypatch.chdir(photos.parent)
     photos.rename("digits-mini")

@@ -67,6 +67,7 @@ def test_the_backbone_lies_the_share_of_the_way_back_and_the_head_stays(task, ke
     assert compared >= {"weight", "running_mean", "running_var"}
 
 
+@pytest.mark.slow
 def test_training_is_done_once_for_all_shares(kept):
     first = {stage.stages[0].id.digest for stage in kept.values()}
     assert len(first) == 1

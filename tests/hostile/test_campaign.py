@@ -22,6 +22,7 @@ def test_what_waits_for_ever_is_stopped(tmp_path: Path) -> None:
     assert time.monotonic() - began < 30
 
 
+@pytest.mark.slow
 def test_what_stands_in_line_for_a_processor_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(campaign, "_seconds_in_line", lambda process: time.monotonic())
     assert campaign._called(Call(lambda: time.sleep(1)), tmp_path).verdict == ANSWERED

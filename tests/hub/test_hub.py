@@ -47,6 +47,7 @@ def evaluation(path: Path, **rows: dict[str, object]) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_what_was_pushed_comes_back_and_answers_the_same(hub, model, fitted, few_digits, tmp_path):
     pushed = push_model(model, "me/digits")
     pulled = pull_model("me/digits", tmp_path / "again", revision=pushed.revision)
@@ -101,6 +102,7 @@ def test_weights_of_timm_are_the_base_model(backbone, weights, expected):
     assert hub_card(card, description, name="x") == card  # its front matter is replaced, not repeated
 
 
+@pytest.mark.slow
 def test_a_projector_is_pushed_without_a_task_for_images(hub, tmp_path):
     random = np.random.default_rng(0)
     projector = ManifoldProjector(manifold="nearest", classifier_epochs=5, device="cpu")
@@ -111,6 +113,7 @@ def test_a_projector_is_pushed_without_a_task_for_images(hub, tmp_path):
     assert ManifoldProjector.load(tmp_path / "again", device="cpu").n_features_in_ == 8
 
 
+@pytest.mark.slow
 def test_repositories_are_private_unless_asked(hub, model):
     push_model(model, "me/secret")
     push_model(model, "me/open", public=True)
@@ -124,6 +127,7 @@ def test_a_model_without_styles_takes_those_of_the_last_one_away(hub, model):
     assert set(hub.newest("me/digits")) == {file.name for file in model.iterdir()} | {"notes.md"}
 
 
+@pytest.mark.slow
 def test_a_revision_stays_what_it_was(hub, model, tmp_path):
     first = push_model(model, "me/digits").revision
     hub.commit("me/digits", {"model.json": b"{}"})
@@ -144,6 +148,7 @@ def test_code_and_pickles_are_refused_before_anything_is_downloaded(name, hub, m
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_only_the_files_of_a_model_are_taken(hub, model, tmp_path):
     push_model(model, "me/digits")
     more = {"other.json": b"{}", "docs/page.md": b"", "extra.safetensors": b""}
@@ -152,6 +157,7 @@ def test_only_the_files_of_a_model_are_taken(hub, model, tmp_path):
     assert {file.name for file in pulled.folder.iterdir()} == {file.name for file in model.iterdir()}
 
 
+@pytest.mark.slow
 def test_a_damaged_model_does_not_take_the_place_of_a_whole_one(hub, model, tmp_path):
     push_model(model, "me/digits")
     pull_model("me/digits", tmp_path / "out")
@@ -216,6 +222,7 @@ def test_without_the_client_a_sentence_says_what_to_install(model, tmp_path, mon
         pull_model("me/digits", tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_the_commands_push_and_pull(hub: StandIn, model, tmp_path, capsys):
     seen = {"seen_in_training": True, "accuracy_with_projection": 0.99}
     new = {"seen_in_training": False, "accuracy_with_projection": 0.7}

@@ -182,6 +182,7 @@ class TestVrex:
         assert learner.loss(replace(batch, step=step)).item() == pytest.approx(expected.item(), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_with_adam_a_training_goes_on_to_the_same_bytes_after_a_kill(task_for, monkeypatch, tmp_path):
     method = Vrex(optimiser="adam")
     settings = {"features__select": "last", "features__learning_rate": 1e-3}

@@ -69,6 +69,7 @@ def test_the_map_is_the_main_plane_of_source_features(serving: Serving, gallery:
     assert np.allclose(np.abs(found["y"]), np.abs(expected[:, 1]), atol=1e-3)
 
 
+@pytest.mark.slow
 def test_it_says_what_there_is_before_it_has_looked(serving: Serving, gallery: Gallery) -> None:
     with serving(explorer=Explorer(gallery)) as client:
         facts = client.get("/v1/explorer").json()
@@ -119,6 +120,7 @@ def test_images_are_answered_while_it_looks(serving: Serving, gallery: Gallery, 
         assert ready(client)["state"] == "ready"
 
 
+@pytest.mark.slow
 def test_a_model_is_asked_about_the_same_images_once(
     serving: Serving, gallery: Gallery, fitted: Homefold, monkeypatch: pytest.MonkeyPatch
 ) -> None:

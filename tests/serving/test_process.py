@@ -230,6 +230,7 @@ def test_clients_that_hang_up_leave_nothing_behind(
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_a_client_that_does_not_read_its_answer_is_let_go(listening, files: list[bytes]) -> None:
     with listening(write_seconds=0.3) as (port, service):
         client = socket.create_connection(("127.0.0.1", port))

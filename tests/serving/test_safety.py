@@ -187,6 +187,7 @@ class TestLimits:
         assert answered.startswith(b"HTTP/1.1 408 ")
         assert b"did not arrive within 0.2 s" in answered
 
+    @pytest.mark.slow
     def test_of_the_time_for_headers(self, listening) -> None:
         with listening(head_seconds=0.2) as (port, _):
             for sent in (b"", b"GET /healthz HTTP/1.1\r\nHost: local"):
@@ -194,6 +195,7 @@ class TestLimits:
                 assert spoken(port, sent) == b""
                 assert time.perf_counter() - began < 5
 
+    @pytest.mark.slow
     def test_of_the_time_for_an_answer(self, serving, fitted: Homefold, files) -> None:
         def predict(images, **settings):
             time.sleep(0.5)
@@ -236,6 +238,7 @@ class TestLimits:
             assert (answered.status_code, answered.headers["Retry-After"]) == (503, "1")
             assert client.service._held.held == 0
 
+    @pytest.mark.slow
     def test_of_connections(self, listening) -> None:
         with listening(connections=2) as (port, _):
             kept = [socket.create_connection(("127.0.0.1", port)) for _ in range(2)]

@@ -43,6 +43,7 @@ def test_the_figures_are_those_of_predict_on_the_held_out_images(fitted, few_dig
     assert (found["yardstick_sees"], found["yardstick"] > 0.5) == ("pixels", True)
 
 
+@pytest.mark.slow
 def test_they_are_kept_in_the_model_and_on_its_card(fitted, tmp_path):
     fitted.save(tmp_path / "model")
     again = Homefold.load(tmp_path / "model", device="cpu")
@@ -97,6 +98,7 @@ def test_the_estimate_grows_with_images_and_epochs_and_is_told():
     assert "Expect about 10 seconds." in said
 
 
+@pytest.mark.slow
 def test_very_uneven_classes_are_told(few_digits, quick_config):
     source = few_digits.only("scan", "photo")
     rows = np.flatnonzero((source.labels != 2) | (np.cumsum(source.labels == 2) <= 4))

@@ -193,6 +193,7 @@ class TestModel:
         with pytest.raises(ConfigError, match="needs the source domain of every image"):
             _fitted(StyleConfig(blocks=BLOCKS, manifold="domains"), _net())
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("manifold", ["mean", "domains"])
     def test_an_answer_does_not_depend_on_what_came_with_it(self, manifold):
         net = _net()
@@ -269,6 +270,7 @@ class TestWholeModel:
         plain = model.feature_model.predict(torch.from_numpy(model.features(images)), projected=False).probabilities
         assert np.array_equal(model.predict(images, projected=False).probabilities, plain)
 
+    @pytest.mark.slow
     def test_an_evaluation_compares_with_the_plain_network(self, fitted):
         model, target = fitted
         some = target.subset(np.arange(0, len(target), 9))
@@ -314,6 +316,7 @@ class TestWholeModel:
         assert preset_config("default").style == StyleConfig(("early",), "mean", 0.5)
         assert preset_config("small").style == StyleConfig(("early",), "domains", 0.5)
 
+    @pytest.mark.slow
     def test_after_a_fit_the_model_names_the_blocks_and_the_settings_are_as_they_were(self, digits):
         config = preset_config("small", {"features.epochs": 1, "features.feature_dim": 16, "manifold.kind": "nearest"})
         some = digits.subset(np.arange(0, len(digits), 24))

@@ -317,6 +317,7 @@ def test_a_truncated_file_is_named_at_whatever_byte_it_ends(tmp_path, extension)
             decode_image(path, size=None)
 
 
+@pytest.mark.slow
 @given(
     position=st.integers(0, 10**6),
     value=st.integers(0, 255),

@@ -101,6 +101,7 @@ def test_for_any_other_method_a_head_is_trained_as_a_stage(finished):
     assert not method.wrap(base.trained, base.task).stages[1].made_now
 
 
+@pytest.mark.slow
 def test_only_what_both_branches_share_and_the_branch_of_the_turns_are_changed(finished, scan):
     base = finished("rotation")
     ttt, memo = base.wrapped_by("ttt"), base.wrapped_by("memo")
