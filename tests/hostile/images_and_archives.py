@@ -316,7 +316,7 @@ TREES: dict[str, tuple[str, int, frozenset[str]]] = {
     "domain-named-as-class": ("across/across across/upright dusk/across dusk/upright", 4, EITHER),
     "classes-by-case": ("day/Across day/across dusk/Across dusk/across", 4, EITHER),
     "classes-by-accents": ("day/\u00e9 day/e\u0301 dusk/\u00e9 dusk/e\u0301", 4, EITHER),
-    "no-domains": ("across upright", 4, REFUSAL),
+    "no-domains": ("across upright", 4, ANSWER),
     "no-classes": (".", 4, REFUSAL),
     "images-in-a-domain": (f"{_GOOD} dusk", 4, EITHER),
     "images-in-root": (f"{_GOOD} .", 4, EITHER),

@@ -12,6 +12,7 @@ import numpy as np
 
 from homefold.config import HomefoldConfig, config_to_dict, replace_settings
 from homefold.config.grammar import with_settings
+from homefold.config.manifold import MANIFOLDS
 from homefold.data.dataset import DatasetKeys, DomainDataset
 from homefold.data.registry import list_datasets, load_dataset
 from homefold.errors import ConfigError, DataError
@@ -226,6 +227,7 @@ class Planner:
         if method is not None:
             config = method.starting(config)
         config = with_settings(config, " ".join(options.settings))
+        MANIFOLDS[config.manifold.kind]  # complains of a kind that does not exist, which methods may put aside
         return select_epoch(config, options.selection)
 
     def _check_methods(self, backbone: str, weights: str) -> None:
