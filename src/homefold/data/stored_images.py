@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import threading
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ class StoredImage:
         )
 
 
-class ColumnFile:
+class ColumnFile(ABC):
     """A file of columns of which one may hold images; values are read when they are asked for.
 
     An image is binary, or binary with its path beside it (`image.bytes` and `image.path`, as Hugging Face writes it).
@@ -79,21 +80,21 @@ class ColumnFile:
         self.stamp = file_stamp(file)
 
     @property
+    @abstractmethod
     def schema(self) -> Any:
         """The file's schema, as pyarrow has it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def __len__(self) -> int:
         """How many rows it has."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _values(self, column: str, part: str = "") -> list[Any]:
         """All values of a column, or of a part of its structure."""
-        raise NotImplementedError
 
+    @abstractmethod
     def image(self, row: int) -> bytes | None:
         """The bytes of an image; None where there are none. May be called from several threads."""
-        raise NotImplementedError
 
     @property
     def columns(self) -> tuple[str, ...]:
