@@ -28,7 +28,7 @@ from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.planning import Planner
 from homefold.features import extract_features
 from homefold.manifold import ManifoldConfig, ManifoldReport, build_manifold
-from homefold.methods.training.home import TrainedHome
+from homefold.methods.training.paper import TrainedPaperMethod
 from homefold.projection import project
 from homefold.runtime.provenance import hardware, versions
 from homefold.store.files import read_state, write_json, write_state
@@ -76,7 +76,7 @@ def answer(arguments: argparse.Namespace) -> None:
         for run in unit:
             data = planner.data(run.config)
             trained = run.method.train(executor._task(run, data, run.candidates[0].config))
-            assert isinstance(trained, TrainedHome)
+            assert isinstance(trained, TrainedPaperMethod)
             model = trained.model
             images = data.dataset.images[run.target.indices]
             z = model.prepare(extract_features(trained.features.net, images, executor.device))

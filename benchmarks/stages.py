@@ -36,14 +36,14 @@ _RECORDING = (homefold.classifier.training, homefold.manifold.gan, homefold.mani
 @contextmanager
 def step_by_step() -> Iterator[None]:
     """Inside the block nothing is recorded."""
-    before = [module.recorder_for for module in _RECORDING]
+    before = [module.capturer_for for module in _RECORDING]
     for module in _RECORDING:
-        module.recorder_for = lambda device, enabled=True: None  # type: ignore[assignment]
+        module.capturer_for = lambda device, enabled=True: None  # type: ignore[assignment]
     try:
         yield
     finally:
         for module, function in zip(_RECORDING, before, strict=True):
-            module.recorder_for = function  # type: ignore[assignment]
+            module.capturer_for = function  # type: ignore[assignment]
 
 
 def stages(

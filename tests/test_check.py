@@ -98,7 +98,7 @@ def test_a_model_without_styles_or_without_a_record_says_what_is_missing(fitted,
     old._sources = None
     found = old.check(street)
     assert found.accuracy is None
-    assert any("no record of held-out source images" in sentence for sentence in found.unknown)
+    assert any("nothing of held-out source images" in sentence for sentence in found.unknown)
     assert "cannot be estimated" in check_page(found, {})
     assert json_line(found.as_dict())
 

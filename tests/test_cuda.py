@@ -168,18 +168,18 @@ def test_several_runs_go_on_in_the_second_to_the_same_weights(few_digits, quick_
     assert [entry["run"] for entry in resumed.report.history] == [1, 1, 2, 2]
 
 
-def test_a_recorded_training_is_the_training_it_recorded(few_digits, quick_config):
+def test_a_captured_training_is_the_training_without(few_digits, quick_config):
     from homefold.runtime.device import deterministic_algorithms
 
     with deterministic_algorithms(True):
-        recorded, plain = (
+        captured, plain = (
             trained_features(quick_config, few_digits, epochs=3, cuda_graph=way, average_from=0.5)
             for way in ("auto", "off")
         )
-    history = [[entry["loss"] for entry in run.report.history] for run in (recorded, plain)]
+    history = [[entry["loss"] for entry in run.report.history] for run in (captured, plain)]
     np.testing.assert_allclose(history[0], history[1], rtol=1e-3)
     for name, value in plain.net.state_dict().items():
-        torch.testing.assert_close(recorded.net.state_dict()[name], value, rtol=1e-2, atol=1e-3)
+        torch.testing.assert_close(captured.net.state_dict()[name], value, rtol=1e-2, atol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -191,29 +191,29 @@ def test_a_recorded_training_is_the_training_it_recorded(few_digits, quick_confi
     ],
     ids=lambda changes: "-".join(changes),
 )
-def test_options_of_stage_1_are_recorded_and_train_as_without_a_recording(few_digits, quick_config, changes):
+def test_options_of_stage_1_are_captured_and_train_as_without_a_capture(few_digits, quick_config, changes):
     from homefold.runtime.device import deterministic_algorithms
 
     with deterministic_algorithms(True), warnings.catch_warnings():
-        warnings.filterwarnings("error", message="a step cannot be recorded")
-        recorded, plain = (
+        warnings.filterwarnings("error", message="a step cannot be captured")
+        captured, plain = (
             trained_features(quick_config, few_digits, epochs=3, cuda_graph=way, **changes) for way in ("auto", "off")
         )
-    history = [[entry["loss"] for entry in run.report.history] for run in (recorded, plain)]
+    history = [[entry["loss"] for entry in run.report.history] for run in (captured, plain)]
     np.testing.assert_allclose(history[0], history[1], rtol=1e-2)
 
 
-def test_a_recorded_step_draws_new_random_numbers_at_every_replay():
-    from homefold.runtime.captured_step import CapturedStep, recorder_for
+def test_a_captured_step_draws_new_random_numbers_at_every_replay():
+    from homefold.runtime.captured_step import CapturedStep, capturer_for
 
     device = torch.device("cuda")
-    step = CapturedStep(lambda x: torch.nn.functional.dropout(x, 0.5), device, recorder_for(device))
+    step = CapturedStep(lambda x: torch.nn.functional.dropout(x, 0.5), device, capturer_for(device))
     with torch.random.fork_rng(devices=[0]):
         torch.manual_seed(0)
         found = [step(torch.ones(1000, device=device)).clone() for _ in range(6)]
         torch.manual_seed(0)
         expected = [torch.nn.functional.dropout(torch.ones(1000, device=device), 0.5) for _ in range(6)]
-    assert step.is_recorded
+    assert step.is_captured
     assert len({tuple(value.tolist()) for value in found}) == 6
     assert all(torch.equal(left, right) for left, right in zip(found, expected, strict=True))
 
@@ -240,7 +240,7 @@ def test_a_training_step_never_waits_for_the_device(few_digits, quick_config):
     objective = Objective(net.feature_dim, 3).to(device)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, fused=True)
     scaler = torch.amp.GradScaler("cuda", enabled=False)
-    for recorded in (False, True):
+    for captured in (False, True):
         step = GradientStep(
             lambda images, labels: objective(net(images).float(), labels),
             optimizer,
@@ -248,7 +248,7 @@ def test_a_training_step_never_waits_for_the_device(few_digits, quick_config):
             augmentation_preset("default"),
             device,
             torch.bfloat16,
-            recorded=recorded,
+            captured=captured,
         )
         pixels = torch.from_numpy(few_digits.images[:32]).to(device)
         labels = torch.from_numpy(few_digits.labels[:32]).to(device)
@@ -265,7 +265,7 @@ def test_a_training_step_never_waits_for_the_device(few_digits, quick_config):
 
 
 @pytest.mark.parametrize("kind", ["vae", "conv-vae", "gan"])
-def test_a_recorded_manifold_is_as_good_as_one_fitted_step_by_step(kind, monkeypatch):
+def test_a_captured_manifold_is_as_good_as_one_fitted_step_by_step(kind, monkeypatch):
     from homefold.manifold import ManifoldConfig, fit_manifold, gan, vae
 
     random = torch.Generator().manual_seed(0)
@@ -276,13 +276,13 @@ def test_a_recorded_manifold_is_as_good_as_one_fitted_step_by_step(kind, monkeyp
     def fit():
         return fit_manifold(config, z[:600], z[600:], labels=labels[:600], seed=0, device=torch.device("cuda")).report
 
-    recorded = fit()
+    captured = fit()
     for module in (vae, gan):
-        monkeypatch.setattr(module, "recorder_for", lambda device, enabled=True: None)
-    assert recorded.reconstruction_cosine == pytest.approx(fit().reconstruction_cosine, abs=0.02)
+        monkeypatch.setattr(module, "capturer_for", lambda device, enabled=True: None)
+    assert captured.reconstruction_cosine == pytest.approx(fit().reconstruction_cosine, abs=0.02)
 
 
-def test_a_recorded_classifier_is_the_one_fitted_step_by_step(monkeypatch):
+def test_a_captured_classifier_is_the_one_fitted_step_by_step(monkeypatch):
     from homefold import classifier
 
     random = torch.Generator().manual_seed(0)
@@ -295,10 +295,10 @@ def test_a_recorded_classifier_is_the_one_fitted_step_by_step(monkeypatch):
             config, z[:610], labels[:610], z[610:], labels[610:], num_classes=7, seed=0, device="cuda"
         )
 
-    recorded = fit().state_dict()
-    monkeypatch.setattr("homefold.classifier.training.recorder_for", lambda device, enabled=True: None)
+    captured = fit().state_dict()
+    monkeypatch.setattr("homefold.classifier.training.capturer_for", lambda device, enabled=True: None)
     for name, value in fit().state_dict().items():
-        torch.testing.assert_close(recorded[name], value, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(captured[name], value, rtol=1e-3, atol=1e-4)
 
 
 def test_the_kernel_moves_styles_as_torch_does(few_digits, monkeypatch):

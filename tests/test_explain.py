@@ -97,7 +97,7 @@ def test_a_model_without_a_record_says_so(fitted, unseen, tmp_path):
     model._sources = None
     found = model.explain(unseen[:1])
     assert (found.known, found.nearest_before) == (0, ())
-    assert "keeps no record of its sources" in str(found)
+    assert "keeps nothing of its sources" in str(found)
     assert found.png()
 
 

@@ -34,7 +34,7 @@ PUBLIC = {
         GAN Manifold ManifoldConfig ManifoldReport NearestNeighbour VAE build_manifold fit_manifold
         list_manifolds manifold_named nearest_index paper_manifold_config vae_loss""",
     "homefold.methods": """
-        Answers Batch ClassifierNetwork DeepAllMethod HomeMethod ImageSet Learner LearnerMethod LearningTask Method
+        Answers Batch ClassifierNetwork DeepAllMethod PaperMethod ImageSet Learner LearnerMethod LearningTask Method
         MethodInfo ParameterGroup TaskKey TestTimeMethod TrainedLearner TrainedMethod TrainingImages TrainingTask
         code_key deep_all_config find_method list_methods method_named register_method register_test_time_method
         reverse_gradient tunable wrapped_by_default""",

@@ -268,7 +268,7 @@ def _compare_archives(what: str, old: Path, new: Path) -> Comparison:
 def _compare_runs(what: str, old: Path, new: Path) -> list[Comparison]:
     """Folders of the benchmark: records, artifacts, and what the stages trained, of which NEW may keep more."""
     records, artifacts = Comparison(f"{what}, records"), Comparison(f"{what}, artifacts")
-    of_old, of_new = _read_records(old), _read_records(new)
+    of_old, of_new = _read_entries(old), _read_entries(new)
     for side, alone in (("OLD", of_old.keys() - of_new.keys()), ("NEW", of_new.keys() - of_old.keys())):
         for name in sorted(alone):
             records.differs(f"the run {name} is in {side} alone")
@@ -282,7 +282,7 @@ def _compare_runs(what: str, old: Path, new: Path) -> list[Comparison]:
     return [records, artifacts, compare_tensors(f"{what}, stages", *stages, more_allowed=True)]
 
 
-def _read_records(folder: Path) -> dict[str, dict[str, Any]]:
+def _read_entries(folder: Path) -> dict[str, dict[str, Any]]:
     """The records of a benchmark by what they measured."""
     records = {}
     for record in _read_lines(folder / "records.jsonl"):

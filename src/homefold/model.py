@@ -53,7 +53,7 @@ from homefold.stages.features import features_ids, weights_identity
 from homefold.stages.own_code import require_registered
 from homefold.stages.predictions import Predictions, rows_named
 from homefold.stages.source_images import SourceImages
-from homefold.stages.sources import SourceRecord, record_sources
+from homefold.stages.sources import KeptSources, keep_sources
 from homefold.stages.task import ImageSet, TaskKey, TrainingTask
 from homefold.stages.train import train_stages
 from homefold.stages.trained_model import TrainedModel
@@ -130,7 +130,7 @@ class Homefold:
         elif self._config.features.backbone == CUSTOM:
             raise ConfigError("this configuration was made with a network of your own; pass it again as backbone=.")
         self._trained: TrainedModel | None = None
-        self._sources: SourceRecord | None = None
+        self._sources: KeptSources | None = None
 
     def __repr__(self) -> str:
         """What it is, in a line."""
@@ -218,7 +218,7 @@ class Homefold:
         return self._trained.domains if self._trained is not None else ()
 
     @property
-    def sources(self) -> SourceRecord | None:
+    def sources(self) -> KeptSources | None:
         """What is kept of source images, without pixels and paths; None in models that an earlier version saved."""
         return self._sources
 
@@ -302,7 +302,7 @@ class Homefold:
 
             rows, answer = answer_held_out(task, trained)
             measured = measure_held_out(task, rows, answer)
-            self._sources = record_sources(task, trained, rows, answer)
+            self._sources = keep_sources(task, trained, rows, answer)
         self._trained = replace(trained, reports={**trained.reports, "held_out": measured})
         if told := judgement(measured):
             self.reporter.message(told)
@@ -497,17 +497,16 @@ class Homefold:
         return check_images(self.trained, chunks, self.sources, known)
 
     def source_images(self, data: ImageData | None = None) -> SourceImages | None:
-        """The source images to compare others with: those of `data`, which may be large, or the record that is kept.
+        """The source images to compare others with: those of `data`, which may be large, or the few that are kept.
 
         Args:
             data: the source images as a `DomainDataset`, or the path of their folder or name of the dataset; domains
                 that the model was not trained on are left out.
         """
         if data is None:
-            record = self.sources
-            if record is None:
+            if self.sources is None:
                 return None
-            return SourceImages.of_record(record, self.class_names, self.source_domains)
+            return SourceImages.of_kept(self.sources, self.class_names, self.source_domains)
         if isinstance(data, str | Path):
             there = domain_names(data)
         elif isinstance(data, DomainDataset):
@@ -688,7 +687,7 @@ class Homefold:
             familiarity=self._restored_familiarity(style, tensors.get("familiar")),
         )
         if "sources" in tensors:
-            self._sources = SourceRecord.from_tensors(
+            self._sources = KeptSources.from_tensors(
                 tensors["sources"],
                 feature_dim=net.feature_dim,
                 classes=len(description["classes"]),

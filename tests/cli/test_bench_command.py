@@ -257,9 +257,9 @@ def test_the_time_left_counts_each_methods_own_time() -> None:
 def test_a_method_of_ones_own_comes_from_a_file(homefold: Homefold, tmp_path: Path) -> None:
     lines = [
         "from dataclasses import replace",
-        "from homefold.methods import HomeMethod, find_method, register_method",
+        "from homefold.methods import PaperMethod, find_method, register_method",
         "info = find_method('without-projection').info",
-        "register_method(HomeMethod(replace(info, name='mine', summary='Does as I say.'), manifold=None))",
+        "register_method(PaperMethod(replace(info, name='mine', summary='Does as I say.'), manifold=None))",
     ]
     (tmp_path / "mine.py").write_text("\n".join(lines))
     plugin = ("--plugin", str(tmp_path / "mine.py"))

@@ -31,7 +31,7 @@ README = (ROOT / "README.md").read_text("utf-8")
 RUN_ELSEWHERE = {"adding-a-method.md", "adding-a-test-time-method.md", "figures.md"}
 # No example of a few lines says more than their docstring: what somebody derives from, is handed, or gets back.
 WITHOUT_EXAMPLE = {
-    *("Answers", "Batch", "ClassifierNetwork", "HomeMethod", "ImageSet", "Learner", "LearnerMethod", "Method"),
+    *("Answers", "Batch", "ClassifierNetwork", "PaperMethod", "ImageSet", "Learner", "LearnerMethod", "Method"),
     *("MethodInfo", "ParameterGroup", "TaskKey", "TestTimeMethod", "TrainedLearner", "TrainedMethod", "TrainingImages"),
     *("TrainingTask", "FeatureReport", "TrainedFeatures", "Manifold", "ManifoldReport", "GAN", "NearestNeighbour"),
     *("BadImageError", "ImageCache", "StyleModel", "__version__", "download_dataset", "register_dataset"),

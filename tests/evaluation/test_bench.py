@@ -21,8 +21,8 @@ from homefold.evaluation.execution import Executor
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.planning import Planner, finished_runs, make_plan, records_path
 from homefold.evaluation.records import RunRecord
-from homefold.methods import HomeMethod, find_method
-from homefold.methods.training.home import TrainedHome
+from homefold.methods import PaperMethod, find_method
+from homefold.methods.training.paper import TrainedPaperMethod
 from homefold.report.artifacts import read_artifact_file
 from homefold.stages import classifier, encoder, features, manifold
 from homefold.store.stage_store import StageStore
@@ -214,7 +214,7 @@ def test_a_failed_run_is_recorded_the_others_go_on_and_it_is_tried_again(tiny, t
 def test_what_a_run_measured_and_nobody_could_read_back_is_a_failed_run(
     tiny, tiny_digits, monkeypatch, measured, wrong
 ):
-    monkeypatch.setattr(TrainedHome, "facts", lambda trained: measured)
+    monkeypatch.setattr(TrainedPaperMethod, "facts", lambda trained: measured)
     (record,) = run_bench(tiny(methods=("nearest",)), dataset=tiny_digits)
     assert record.status == "failed"
     assert wrong in record.error
@@ -493,7 +493,7 @@ def test_a_records_line_is_plain_json(tiny, tiny_digits):
     run_bench(options, dataset=tiny_digits)
     (line,) = records_path(options.out).read_text().splitlines()
     assert json.loads(line)["method"] == "vae"
-    assert isinstance(find_method("vae"), HomeMethod)
+    assert isinstance(find_method("vae"), PaperMethod)
 
 
 def test_vlcs_is_trained_on_seventy_percent_of_each_source(tiny, tiny_digits):

@@ -13,8 +13,8 @@ from homefold.errors import ConfigError
 from homefold.features.backbones import build_backbone
 from homefold.features.backbones.digits import DigitsNet
 from homefold.features.batches import ImageStore
+from homefold.features.level_maps import level_maps
 from homefold.features.network import FeatureNet
-from homefold.features.stage_maps import stage_maps
 from homefold.methods import ImageSet, find_method
 from homefold.methods.entropy import prediction_entropy
 from homefold.methods.training.d_sam import DSam, block_maps
@@ -286,7 +286,7 @@ class TestDSam:
         images = torch.rand(2, 3, 64, 64)
         maps = block_maps(net, images)
         assert [tuple(made.shape[1:]) for made in maps[::2]] == [(64, 16, 16), (128, 8, 8), (256, 4, 4), (512, 2, 2)]
-        assert all(torch.equal(*pair) for pair in zip(maps[1::2], stage_maps(net, images), strict=True))
+        assert all(torch.equal(*pair) for pair in zip(maps[1::2], level_maps(net, images), strict=True))
         assert not any(module._forward_hooks for module in net.modules())
 
     def test_asking_for_the_shapes_leaves_the_network_as_it_was(self):

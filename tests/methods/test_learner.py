@@ -11,9 +11,9 @@ import torch
 from homefold.config import preset_config, replace_settings
 from homefold.errors import ConfigError, FeatureCollapseError
 from homefold.features import build_backbone
+from homefold.features.level_maps import features_from_map, level_maps
 from homefold.features.loop import TrainingRun
 from homefold.features.network import FeatureNet
-from homefold.features.stage_maps import features_from_map, stage_maps
 from homefold.methods import (
     Batch,
     ImageSet,
@@ -221,7 +221,7 @@ def test_the_stages_of_a_backbone_add_up_to_it(backbone, size, shapes):
     names = list(net.state_dict())
     images = torch.rand(2, 3, size, size)
     with torch.no_grad():
-        maps = stage_maps(net, images)
+        maps = level_maps(net, images)
         assert [tuple(item.shape[1:]) for item in maps] == shapes
         assert torch.equal(features_from_map(net, maps[-1]), net(images))
     assert list(net.state_dict()) == names
@@ -230,7 +230,7 @@ def test_the_stages_of_a_backbone_add_up_to_it(backbone, size, shapes):
 def test_a_network_that_shows_no_maps_is_refused_with_a_sentence():
     net = FeatureNet(torch.nn.Flatten(), (4, 4), head="linear", feature_dim=4)
     with pytest.raises(ConfigError, match="a Flatten does not show them; choose a resnet"):
-        stage_maps(net, torch.zeros(1, 3, 4, 4))
+        level_maps(net, torch.zeros(1, 3, 4, 4))
 
 
 def test_a_reversed_gradient_is_the_other_way_round():

@@ -8,7 +8,7 @@ import torch
 
 from homefold.config.search import SearchConfig
 from homefold.manifold import ManifoldConfig, fit_manifold
-from homefold.methods.training.home import project_with_offset
+from homefold.methods.training.paper import project_with_offset
 from homefold.projection import project
 
 

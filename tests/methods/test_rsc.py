@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from homefold.features import FeatureNet, build_backbone
-from homefold.features.stage_maps import features_from_map, stage_maps
+from homefold.features.level_maps import features_from_map, level_maps
 from homefold.methods import LearningTask
 from homefold.methods.training.rsc import RSC, dominant_mask, most_shaken
 
@@ -48,7 +48,7 @@ def test_where_the_network_pools_each_image_has_places_of_its_own():
     net = FeatureNet(build_backbone("resnet18"), (96, 96)).eval()
     task = LearningTask(num_classes=3, num_domains=2, num_images=8, image_size=(96, 96), seed=0)
     learner = RSC(spatial_share=1.0, batch_share=1.0).learner(net, task).eval()
-    last = stage_maps(net, torch.rand(8, 3, 96, 96))[-1].detach()
+    last = level_maps(net, torch.rand(8, 3, 96, 96))[-1].detach()
     masks = learner._challenge(last, torch.arange(8) % 3)
     assert masks.shape == (8, 1, 3, 3)
     assert set((masks == 0).sum(dim=(1, 2, 3)).tolist()) == {0, 3}, "none where it loses nothing by it"
@@ -85,7 +85,7 @@ def test_the_loss_is_cross_entropy_on_the_maps_of_those_that_lose_by_it(build, b
     settings = RSC(drop=0.25, channel_drop=0.25, batch_share=1.0, spatial_share=spatial, mirrored=0)
     learner = build(settings, side=32).eval()
     batch = replace(batch, images=F.interpolate(batch.images, size=32))  # of smaller ones the last map is one place
-    last = stage_maps(learner.net, batch.images)[-1].detach().requires_grad_()
+    last = level_maps(learner.net, batch.images)[-1].detach().requires_grad_()
     logits = learner.classifier(features_from_map(learner.net, last))
     logits[torch.arange(len(batch)), batch.labels].sum().backward()
     weight = last.grad.mean(dim=(2, 3), keepdim=True)

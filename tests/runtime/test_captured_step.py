@@ -1,4 +1,4 @@
-"""A recorded step sees each call's inputs; where nothing records, it is the function itself."""
+"""A captured step sees each call's inputs; where nothing captures, it is the function itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from homefold.runtime.captured_step import CapturedStep, recorder_for
+from homefold.runtime.captured_step import CapturedStep, capturer_for
 
 pytestmark = pytest.mark.slow
 
@@ -21,18 +21,18 @@ STEPS = (
 )
 
 
-class FakeRecorder:
-    """Repeats a function as a graph would: with the memory of the inputs it was recorded with."""
+class FakeCapturer:
+    """Repeats a function as a graph would: with the memory of the inputs it was captured with."""
 
     def __init__(self) -> None:
-        self.runs = self.recordings = self.replays = 0
+        self.runs = self.captures = self.replays = 0
 
     def run(self, function):
         self.runs += 1
         return function()
 
-    def record(self, function):
-        self.recordings += 1
+    def capture(self, function):
+        self.captures += 1
 
         def replay():
             self.replays += 1
@@ -41,8 +41,8 @@ class FakeRecorder:
         return replay
 
 
-class StubbornRecorder(FakeRecorder):
-    def record(self, function):
+class StubbornCapturer(FakeCapturer):
+    def capture(self, function):
         raise RuntimeError("operation not permitted when stream is capturing")
 
 
@@ -61,63 +61,63 @@ def test_without_a_recorder_the_inputs_arrive_as_they_are():
 
 
 def test_only_cuda_records():
-    assert recorder_for(CPU) is None
+    assert capturer_for(CPU) is None
 
 
 def test_every_replay_uses_the_inputs_of_its_own_call():
-    recorder = FakeRecorder()
-    step = CapturedStep(weighted_sum, CPU, recorder)
+    capturer = FakeCapturer()
+    step = CapturedStep(weighted_sum, CPU, capturer)
     results = [float(step(torch.full((3,), float(i)), 0.5 * i, None)) for i in range(7)]
     assert results == [1.5 * i * i for i in range(7)]
-    assert (recorder.runs, recorder.recordings, recorder.replays) == (3, 1, 4)
-    assert step.is_recorded
+    assert (capturer.runs, capturer.captures, capturer.replays) == (3, 1, 4)
+    assert step.is_captured
 
 
 def test_the_callers_tensors_are_never_written_to():
-    step = CapturedStep(weighted_sum, CPU, FakeRecorder())
+    step = CapturedStep(weighted_sum, CPU, FakeCapturer())
     first = torch.ones(3)
     step(first, 1.0, None)
     step(torch.zeros(3), 1.0, None)
     assert first.tolist() == [1.0, 1.0, 1.0]
 
 
-def test_a_batch_of_another_size_is_run_and_not_recorded():
-    recorder = FakeRecorder()
-    step = CapturedStep(weighted_sum, CPU, recorder)
+def test_a_batch_of_another_size_is_run_and_not_captured():
+    capturer = FakeCapturer()
+    step = CapturedStep(weighted_sum, CPU, capturer)
     for _ in range(5):
         step(torch.ones(3), 1.0, None)
     assert float(step(torch.ones(2), 2.0, None)) == 4.0
     assert float(step(torch.ones(3), 3.0, None)) == 9.0
-    assert recorder.recordings == 1
+    assert capturer.captures == 1
 
 
-def test_a_step_that_cannot_be_recorded_goes_on_without():
-    step = CapturedStep(weighted_sum, CPU, StubbornRecorder())
+def test_a_step_that_cannot_be_captured_goes_on_without():
+    step = CapturedStep(weighted_sum, CPU, StubbornCapturer())
     for _ in range(3):
         step(torch.ones(3), 1.0, None)
-    with pytest.warns(UserWarning, match="cannot be recorded"):
+    with pytest.warns(UserWarning, match="cannot be captured"):
         assert float(step(torch.ones(3), 2.0, None)) == 6.0
     assert float(step(torch.ones(3), 3.0, None)) == 9.0
 
 
 @pytest.fixture
-def recorders(monkeypatch) -> list[FakeRecorder]:
-    """Lets every training step be recorded, and remembers by what."""
-    made: list[FakeRecorder] = []
+def capturers(monkeypatch) -> list[FakeCapturer]:
+    """Lets every training step be captured, and remembers by what."""
+    made: list[FakeCapturer] = []
 
     def fake(device, *, enabled=True):
         if not enabled:
             return None
-        made.append(FakeRecorder())
+        made.append(FakeCapturer())
         return made[-1]
 
     for module in STEPS:
-        monkeypatch.setattr(f"{module}.recorder_for", fake)
+        monkeypatch.setattr(f"{module}.capturer_for", fake)
     return made
 
 
 @pytest.mark.slow
-def test_features_trained_by_a_recorded_step_are_those_of_the_plain_one(recorders, few_digits, quick_config):
+def test_features_trained_by_a_captured_step_are_those_of_the_plain_one(capturers, few_digits, quick_config):
     from homefold.data.splits import holdout_split
     from homefold.features import build_feature_net, train_features
 
@@ -129,24 +129,24 @@ def test_features_trained_by_a_recorded_step_are_those_of_the_plain_one(recorder
         net = build_feature_net(one, few_digits.image_size, normalisation="half", seed=0, pretrained=True)
         trained = train_features(one, net, few_digits, train, held_out, seed=0, device=CPU)
         histories.append([entry["loss"] for entry in trained.report.history])
-    assert [recorder.recordings for recorder in recorders] == [1]
-    # A recorded rate is a float32, so the last digits differ.
+    assert [capturer.captures for capturer in capturers] == [1]
+    # A captured rate is a float32, so the last digits differ.
     assert histories[1] == pytest.approx(histories[0], rel=1e-3)
 
 
-def test_a_training_whose_steps_differ_is_never_recorded(recorders, few_digits, quick_config, monkeypatch):
+def test_a_training_whose_steps_differ_is_never_captured(capturers, few_digits, quick_config, monkeypatch):
     from homefold.features import build_feature_net, train_features
 
-    monkeypatch.setattr("homefold.features.training._FeatureRun.recordable", False)
+    monkeypatch.setattr("homefold.features.training._FeatureRun.capturable", False)
     config = replace(quick_config.features, epochs=1)
     everything = np.arange(len(few_digits))
     net = build_feature_net(config, few_digits.image_size, normalisation="half", seed=0, pretrained=True)
     train_features(config, net, few_digits, everything, everything, seed=0, device=CPU)
-    assert recorders == []
+    assert capturers == []
 
 
 @pytest.mark.parametrize(("kind", "graphs"), [("vae", 1), ("gan", 2)])
-def test_a_manifold_fitted_by_recorded_steps_is_the_one_fitted_step_by_step(monkeypatch, kind, graphs):
+def test_a_manifold_fitted_by_captured_steps_is_the_one_fitted_step_by_step(monkeypatch, kind, graphs):
     from homefold.manifold import ManifoldConfig, fit_manifold
 
     random = torch.Generator().manual_seed(0)
@@ -158,25 +158,25 @@ def test_a_manifold_fitted_by_recorded_steps_is_the_one_fitted_step_by_step(monk
     def fit():
         return fit_manifold(config, z[:260], z[260:], labels=labels[:260], seed=0, device=CPU)
 
-    plain, recorder = fit(), FakeRecorder()
-    monkeypatch.setattr(f"homefold.manifold.{kind}.recorder_for", lambda device: recorder)
-    recorded = fit()
-    assert recorder.recordings == graphs
+    plain, capturer = fit(), FakeCapturer()
+    monkeypatch.setattr(f"homefold.manifold.{kind}.capturer_for", lambda device: capturer)
+    captured = fit()
+    assert capturer.captures == graphs
     for name, value in plain.state_dict().items():
-        torch.testing.assert_close(recorded.state_dict()[name], value, rtol=1e-2, atol=1e-3)
+        torch.testing.assert_close(captured.state_dict()[name], value, rtol=1e-2, atol=1e-3)
 
 
-def test_a_classifier_fitted_by_recorded_steps_sees_the_last_smaller_batch_too(monkeypatch):
+def test_a_classifier_fitted_by_captured_steps_sees_the_last_smaller_batch_too(monkeypatch):
     from homefold.classifier import ClassifierConfig, fit_classifier
 
     random = torch.Generator().manual_seed(0)
     labels = torch.arange(100) % 3
     z = torch.randn(3, 8, generator=random)[labels] + 0.3 * torch.randn(100, 8, generator=random)
     given = (ClassifierConfig(epochs=4, batch_size=16), z[:90], labels[:90], z[90:], labels[90:])
-    plain, recorder = fit_classifier(*given, num_classes=3, seed=0), FakeRecorder()
-    monkeypatch.setattr("homefold.classifier.training.recorder_for", lambda device: recorder)
-    recorded = fit_classifier(*given, num_classes=3, seed=0)
-    # 6 batches an epoch, the last of 10 rows; three of the others come before the recording
-    assert (recorder.runs, recorder.recordings, recorder.replays) == (3 + 4, 1, 17)
+    plain, capturer = fit_classifier(*given, num_classes=3, seed=0), FakeCapturer()
+    monkeypatch.setattr("homefold.classifier.training.capturer_for", lambda device: capturer)
+    captured = fit_classifier(*given, num_classes=3, seed=0)
+    # 6 batches an epoch, the last of 10 rows; three of the others come before the captured graph
+    assert (capturer.runs, capturer.captures, capturer.replays) == (3 + 4, 1, 17)
     for name, value in plain.state_dict().items():
-        torch.testing.assert_close(recorded.state_dict()[name], value)
+        torch.testing.assert_close(captured.state_dict()[name], value)

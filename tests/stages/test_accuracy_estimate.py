@@ -17,7 +17,7 @@ from homefold.stages.accuracy_estimate import (
     tempered,
     unseen_domain_probabilities,
 )
-from homefold.stages.sources import SourceRecord
+from homefold.stages.sources import KeptSources
 
 
 def drawn(count: int, sharpness: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -112,7 +112,7 @@ def test_held_out_answers_that_are_all_right_or_all_wrong_give_numbers(right):
     assert found.held_out_accuracy == right
 
 
-def record(random: np.random.Generator, shift: float) -> SourceRecord:
+def record(random: np.random.Generator, shift: float) -> KeptSources:
     """Two domains, of which the second lies `shift` away from the first."""
 
     def some(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -124,7 +124,7 @@ def record(random: np.random.Generator, shift: float) -> SourceRecord:
     features, labels, domains = some(200)
     held_features, held_labels, held_domains = some(100)
     empty = np.zeros((100, 2), np.float32)
-    return SourceRecord(
+    return KeptSources(
         features, labels, domains, np.arange(200), held_features, held_labels, held_domains, np.arange(100),
         empty, empty, np.zeros(100, np.float32), np.empty((100, 0), np.float32),
     )  # fmt: skip

@@ -10,7 +10,7 @@ from homefold import Homefold
 from homefold.data.splits import selection_split
 from homefold.errors import ModelFileError
 from homefold.stages.source_images import SourceImages
-from homefold.stages.sources import SourceRecord
+from homefold.stages.sources import KeptSources
 
 
 def test_the_record_is_of_the_source_images_and_their_answers(fitted, few_digits):
@@ -54,7 +54,7 @@ def test_it_is_saved_with_the_model_without_pixels_and_paths(fitted, tmp_path):
     ],
 )
 def test_an_odd_record_is_refused(name, value, said):
-    known = SourceRecord(
+    known = KeptSources(
         np.zeros((1, 4), np.float32), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64),
         np.zeros((2, 4), np.float32), np.zeros(2, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64),
         np.zeros((2, 2), np.float32), np.zeros((2, 2), np.float32), np.zeros(2, np.float32),
@@ -62,10 +62,10 @@ def test_an_odd_record_is_refused(name, value, said):
     )  # fmt: skip
     sizes = {"feature_dim": 4, "classes": 2, "domains": 1}
     tensors = known.tensors()
-    assert len(SourceRecord.from_tensors(tensors, **sizes).features) == 1
+    assert len(KeptSources.from_tensors(tensors, **sizes).features) == 1
     odd = {**tensors, name: value} if value is not None else {k: v for k, v in tensors.items() if k != name}
     with pytest.raises(ModelFileError, match=said):
-        SourceRecord.from_tensors(odd, **sizes)
+        KeptSources.from_tensors(odd, **sizes)
 
 
 def test_the_nearest_are_those_of_the_highest_cosine():

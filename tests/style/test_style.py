@@ -175,7 +175,7 @@ class TestModel:
         images, rows, domains = _images(60), np.arange(60), np.arange(60) % 3
         images[domains == 1] //= 2
         style = fit_style(config, net, images, rows[:48], domains=domains, device=device)
-        assert len(style.homes) == 3
+        assert len(style.destinations) == 3
         single = StyleConfig(blocks=BLOCKS, manifold="mean", weight=0.5)
         strange = _images(5, seed=9) // 4
         x = torch.from_numpy(strange).permute(0, 3, 1, 2) / 255
@@ -307,7 +307,7 @@ class TestWholeModel:
         model = Homefold(small, device="cpu").fit(source.subset(np.arange(0, len(source), 12)))
         model.save(tmp_path / "model")
         loaded = Homefold.load(tmp_path / "model", device="cpu")
-        assert len(loaded.trained.style.homes) == len(names) - 1
+        assert len(loaded.trained.style.destinations) == len(names) - 1
         images = digits.only(names[0]).images[:9]
         assert np.array_equal(loaded.predict(images).probabilities, model.predict(images).probabilities)
 
@@ -323,7 +323,7 @@ class TestWholeModel:
         model = Homefold(config, device="cpu").fit(some)
         assert model.trained.config.style == replace(config.style, blocks=("block1", "block2"))
         assert model.config is config
-        assert len(model.trained.style.homes) == len(digits.domain_names)
+        assert len(model.trained.style.destinations) == len(digits.domain_names)
 
     def test_a_network_without_fine_maps_keeps_styles_and_says_so(self, digits):
         class Told(SilentReporter):

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from homefold.classifier.network import Classifier
 from homefold.config import ClassifierConfig
 from homefold.errors import DataError, TrainingDivergedError
-from homefold.runtime.captured_step import CapturedStep, recorder_for
+from homefold.runtime.captured_step import CapturedStep, capturer_for
 from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.runtime.seeding import generator, isolated_seed
 
@@ -116,7 +116,7 @@ def _training_step(model: Classifier, config: ClassifierConfig, device: torch.de
         optimizer.step()
         return loss.detach()
 
-    return CapturedStep(learn, device, recorder_for(device))
+    return CapturedStep(learn, device, capturer_for(device))
 
 
 @torch.no_grad()

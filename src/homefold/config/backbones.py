@@ -41,7 +41,7 @@ def backbone_named(
     """Register the decorated class, or a function that builds the network, as the backbone `name`.
 
     Its children are the blocks that styles are mixed or moved after; a network with others has a method `named_parts`
-    that names them, and `map_stages` for the training-time methods that look inside, as `DigitsNet` has.
+    that names them, and `map_levels` for the training-time methods that look inside, as `DigitsNet` has.
 
     Without its last layer and with random weights it turns images `(n, 3, h, w)` to `(n, d)`.
 

@@ -96,7 +96,7 @@ class FeatureConfig:
     compile: Compile = "auto"
     """Compile network and augmentation: on, off, or auto (on CUDA for 20,000 steps or more; about half a minute)."""
     cuda_graph: CudaGraph = "auto"
-    """Record the training step once and replay it on CUDA (auto), for the same numbers faster; or off."""
+    """Capture the training step once and replay it on CUDA (auto), for the same numbers faster; or off."""
     augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
     """How training images are varied."""
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from homefold.errors import ConfigError, cut
 from homefold.features.backbones import output_for_one_image
-from homefold.features.stage_maps import NamedPart, named_cuts
+from homefold.features.level_maps import NamedPart, named_cuts
 
 __all__ = ["backbone_blocks", "block_outputs", "early_blocks", "inner_blocks", "last_modules"]
 

@@ -11,7 +11,7 @@ from homefold.config.features import Compile
 from homefold.data.augmentation import apply_augmentation, draw_augmentation
 from homefold.errors import ConfigError
 from homefold.features.batches import to_pixels
-from homefold.runtime.captured_step import CapturedStep, recorder_for
+from homefold.runtime.captured_step import CapturedStep, capturer_for
 from homefold.runtime.device import autocast
 from homefold.runtime.processes import add_up, current_processes
 from homefold.runtime.triton_ready import why_no_triton
@@ -36,7 +36,7 @@ def worth_compiling(setting: Compile, device: torch.device, steps: int) -> bool:
 class GradientStep:
     """Augments a batch on its device, computes the loss and its gradient, and lets the optimiser step.
 
-    Nothing in it waits for the device. On CUDA the whole step is recorded once and replayed, unless `recorded` is off.
+    Nothing in it waits for the device. On CUDA the whole step is captured once and replayed, unless `captured` is off.
     Among several processes each gives its part of the batch, and the gradients are added up.
 
     Args:
@@ -45,7 +45,7 @@ class GradientStep:
         augmentation: how images are varied.
         device, dtype: where batches lie, and what the network computes in.
         compiled: compile the augmentation.
-        recorded: record the step as a CUDA graph; the loss must then do the same on every call.
+        captured: capture the step as a CUDA graph; the loss must then do the same on every call.
     """
 
     def __init__(
@@ -58,15 +58,15 @@ class GradientStep:
         dtype: torch.dtype,
         *,
         compiled: bool = False,
-        recorded: bool = True,
+        captured: bool = True,
     ) -> None:
         self._loss, self._optimizer, self._scaler = loss, optimizer, scaler
         self._augmentation, self._device, self._dtype = augmentation, device, dtype
         self._processes = current_processes()
         self._vary = torch.compile(_vary, dynamic=False) if compiled else _vary
-        # The scaler of float16 decides on the host, and other processes cannot be waited for in a recording.
-        capturable = recorded and dtype != torch.float16 and self._processes.count == 1
-        self._step = CapturedStep(self._learn, device, recorder_for(device, enabled=capturable))
+        # The scaler of float16 decides on the host, and other processes cannot be waited for in a capture.
+        capturable = captured and dtype != torch.float16 and self._processes.count == 1
+        self._step = CapturedStep(self._learn, device, capturer_for(device, enabled=capturable))
 
     def __call__(
         self, pixels: torch.Tensor, *others: torch.Tensor, rates: list[float], generator: torch.Generator

@@ -162,7 +162,7 @@ class TrainingRun(ABC):
             device,
             self.dtype,
             compiled=self.compiled,
-            recorded=config.cuda_graph == "auto" and self.recordable,
+            captured=config.cuda_graph == "auto" and self.capturable,
         )
         self.average = WeightAverage(self.net)
         self.epoch, self.best_epoch, self.best_value = 0, 0, float("inf")
@@ -172,8 +172,8 @@ class TrainingRun(ABC):
         self._step, self._total = 0, 1
 
     @property
-    def recordable(self) -> bool:
-        """Whether `batch_loss` does the same at every step, looking at no `step`, so that one recording serves all."""
+    def capturable(self) -> bool:
+        """Whether `batch_loss` does the same at every step, without looking at `step`: it can be captured."""
         return False
 
     def make_optimizer(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
@@ -212,7 +212,7 @@ class TrainingRun(ABC):
     def state(self) -> dict[str, Any]:
         """Everything that `restore` needs to go on as if nothing had happened."""
         for group in self.optimizer.param_groups:
-            # A recorded step keeps its rate in device memory; it is set at every step anyway.
+            # A captured step keeps its rate in device memory; it is set at every step anyway.
             group["lr"] = self.config.learning_rate
         return {
             "epoch": self.epoch,

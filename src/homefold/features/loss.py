@@ -16,7 +16,7 @@ __all__ = ["cosine_normalise", "pairwise_metric_loss", "pairwise_metric_loss_bou
 
 # Up to here all pairs at once are the faster way; beyond, several matrices of N² numbers would be held.
 _LARGEST_WHOLE = 2048
-# So many pairs of a block make matrices of 16 MB in float32: large enough to be fast, small beside N².
+# So many pairs of a chunk make matrices of 16 MB in float32: large enough to be fast, small beside N².
 _PAIRS_AT_A_TIME = 1 << 22
 
 
@@ -55,7 +55,7 @@ def pairwise_metric_loss(
         if chunk is None and len(z) > _LARGEST_WHOLE:
             chunk = _rows_at_a_time(len(z))
         if chunk is not None:
-            return _pair_loss_in_blocks(unit, unit, labels, labels, temperature, chunk=chunk)
+            return _pair_loss_in_chunks(unit, unit, labels, labels, temperature, chunk=chunk)
         logits = unit @ unit.T / temperature
         same = (labels[:, None] == labels[None, :]).to(logits.dtype)
         return F.binary_cross_entropy_with_logits(logits, same, reduction="none").mean()
@@ -73,7 +73,7 @@ def pairwise_metric_loss_share(z: torch.Tensor, labels: torch.Tensor, temperatur
         unit = _unit_rows(z)
         columns, column_labels = gather_rows(unit), gather_labels(labels)
         chunk = _rows_at_a_time(len(columns))
-        return _pair_loss_in_blocks(unit, columns, labels, column_labels, temperature, chunk=chunk)
+        return _pair_loss_in_chunks(unit, columns, labels, column_labels, temperature, chunk=chunk)
 
 
 def _unit_rows(z: torch.Tensor) -> torch.Tensor:
@@ -108,11 +108,11 @@ def _softplus(value: float) -> float:
 
 
 def _rows_at_a_time(columns: int) -> int:
-    """Rows of a block when each has `columns` pairs."""
+    """Rows of a chunk when each has `columns` pairs."""
     return max(1, _PAIRS_AT_A_TIME // max(columns, 1))
 
 
-def _pair_loss_in_blocks(
+def _pair_loss_in_chunks(
     rows: torch.Tensor,
     columns: torch.Tensor,
     row_labels: torch.Tensor,
@@ -126,7 +126,7 @@ def _pair_loss_in_blocks(
     With rows equal to columns that is L_A itself. The contributions of parts that make up the columns add up to it.
     rows: `(m, d)` unit vectors, a part of the columns; columns: `(n, d)`; chunk: rows of the matrix held at a time.
     """
-    # Filled on the device: a copy from the host could not be recorded.
+    # Filled on the device: a copy from the host could not be captured.
     scalars = (columns.new_full((), value) for value in (temperature, 1 / len(columns) ** 2))
     value: torch.Tensor = _PairBlocks.apply(rows, columns, row_labels, column_labels, *scalars, chunk)
     return value

@@ -30,7 +30,7 @@ def beta_quantiles(alpha: float) -> torch.Tensor:
 def draw_beta(uniform: torch.Tensor, quantiles: torch.Tensor) -> torch.Tensor:
     """Uniform numbers in [0, 1) to numbers with the quantiles of a table, between its entries by a straight line.
 
-    Rejection, the usual way to Beta, needs an unknown number of draws, which no recorded step can make.
+    Rejection, the usual way to Beta, needs an unknown number of draws, which no captured step can make.
     """
     position = uniform * (len(quantiles) - 1)
     below = position.long().clamp(max=len(quantiles) - 2)
@@ -55,7 +55,7 @@ def mix_styles(maps: torch.Tensor, partners: torch.Tensor, own_share: torch.Tens
 class MixStyle:
     """Mixes the styles of the maps that some modules give, while the network is in training mode.
 
-    The style of a map is the mean and the standard deviation of each of its channels. So that a step can be recorded as
+    The style of a map is the mean and the standard deviation of each of its channels. So that a step can be captured as
     a CUDA graph and compiled, random numbers are drawn on the device, and nothing looks at them on the host.
 
     Args:

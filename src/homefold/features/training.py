@@ -162,7 +162,7 @@ def _train(
             finished.add(run.history, run.best_value)
             if number == config.runs:
                 return TrainedFeatures(net, objective, run.finish_all(reporter or SilentReporter()))
-            # Its images and what it recorded on the device make room for those of the next.
+            # Its images and what it captured on the device make room for those of the next.
             del run
             gc.collect()
 
@@ -204,7 +204,7 @@ class _FeatureRun(TrainingRun):
 
     objective: Objective
     shares_batches = True
-    recordable = True
+    capturable = True
     finished: FinishedRuns | None = None
     """The runs before this one, whose weights this one's are averaged with; None where it is the only one."""
 

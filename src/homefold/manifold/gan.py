@@ -21,7 +21,7 @@ from homefold.manifold.base import (
     report_on,
 )
 from homefold.manifold.training import Batches, fused_adamw, load_weights, train_epochs
-from homefold.runtime.captured_step import CapturedStep, recorder_for
+from homefold.runtime.captured_step import CapturedStep, capturer_for
 from homefold.runtime.progress import ProgressReporter
 from homefold.runtime.seeding import generator, isolated_seed
 
@@ -115,9 +115,9 @@ def fit_gan(
     averaged = copy.deepcopy(model).requires_grad_(False)
     optimizers = [fused_adamw(network, config, betas=(0.5, 0.999)) for network in (discriminator, model)]
     penalty_weight = config.gradient_penalty * float(train.square().sum(dim=1).mean())
-    recorder = recorder_for(device)
+    capturer = capturer_for(device)
     plain, penalised = (
-        CapturedStep(_step_function(model, discriminator, averaged, optimizers, weight), device, recorder)
+        CapturedStep(_step_function(model, discriminator, averaged, optimizers, weight), device, capturer)
         for weight in (0.0, penalty_weight * _PENALTY_EVERY)
     )
 

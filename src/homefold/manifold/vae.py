@@ -16,7 +16,7 @@ from homefold.errors import ConfigError
 from homefold.manifold.base import SLOPE, Manifold, ManifoldReport, baseline_cosine, explained_share, mlp, report_on
 from homefold.manifold.training import Batches, fused_adamw, load_weights, train_epochs
 from homefold.manifold.vae_gradient import VAEGradient, linear_layers
-from homefold.runtime.captured_step import CapturedStep, recorder_for
+from homefold.runtime.captured_step import CapturedStep, capturer_for
 from homefold.runtime.progress import ProgressReporter
 from homefold.runtime.seeding import generator, isolated_seed
 
@@ -186,7 +186,7 @@ def _training_step(model: VAE, config: ManifoldConfig, rows: int) -> CapturedSte
     device = model.bank_latents.device
     encoder, decoder = linear_layers(model.encoder), linear_layers(model.decoder)
     by_hand = None
-    # on CUDA, where steps are recorded, autograd costs nothing
+    # on CUDA, where steps are captured, autograd costs nothing
     if encoder is not None and decoder is not None and device.type == "cpu":
         by_hand = VAEGradient(encoder, decoder, SLOPE, rows, config.kl_weight)
 
@@ -207,7 +207,7 @@ def _training_step(model: VAE, config: ManifoldConfig, rows: int) -> CapturedSte
         optimizer.step()
         return loss
 
-    return CapturedStep(learn, device, recorder_for(device))
+    return CapturedStep(learn, device, capturer_for(device))
 
 
 def even_subset(n: int, size: int, generator: torch.Generator) -> torch.Tensor:

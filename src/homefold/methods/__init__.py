@@ -17,7 +17,6 @@ if TYPE_CHECKING:
         wrapped_by_default,
     )
     from homefold.methods.training.deep_all import DeepAllMethod, deep_all_config
-    from homefold.methods.training.home import HomeMethod
     from homefold.methods.training.learner import (
         Batch,
         Learner,
@@ -27,23 +26,24 @@ if TYPE_CHECKING:
         reverse_gradient,
     )
     from homefold.methods.training.learner_method import LearnerMethod, TrainedLearner, tunable
+    from homefold.methods.training.paper import PaperMethod
     from homefold.stages.task import ImageSet, TaskKey, TrainingTask
 
 # Put off: methods need torch, and a list of them does not.
-_PLACES = ("registry", "base", "training.learner", "training.learner_method", "training.deep_all", "training.home")
+_PLACES = ("registry", "base", "training.learner", "training.learner_method", "training.deep_all", "training.paper")
 
 __all__ = [
     "Answers",
     "Batch",
     "ClassifierNetwork",
     "DeepAllMethod",
-    "HomeMethod",
     "ImageSet",
     "Learner",
     "LearnerMethod",
     "LearningTask",
     "Method",
     "MethodInfo",
+    "PaperMethod",
     "ParameterGroup",
     "TaskKey",
     "TestTimeMethod",

@@ -26,8 +26,8 @@ __all__ = [
     "METHODS",
     "OURS",
     "RECIPES",
+    "MethodEntry",
     "MethodInfo",
-    "MethodRecord",
     "find_method",
     "list_methods",
     "method_named",
@@ -80,7 +80,7 @@ class MethodInfo:
 
 
 @dataclass(frozen=True)
-class MethodRecord:
+class MethodEntry:
     """One method, that the module `place` registers."""
 
     info: MethodInfo
@@ -96,13 +96,13 @@ AUTHORS, OURS = "authors", "ours"
 RECIPES = (AUTHORS, OURS)
 """By whose recipe a method runs: that of its own authors, or the one that this package's method has."""
 
-_FIRST = (f"{__package__}.training.deep_all", f"{__package__}.training.home")
+_FIRST = (f"{__package__}.training.deep_all", f"{__package__}.training.paper")
 
 _imported: dict[str, object] = {}
 
-METHODS: Registry[MethodRecord] = Registry(
+METHODS: Registry[MethodEntry] = Registry(
     "method",
-    order=lambda record: (record.wraps != "", record.place not in _FIRST, record.place in _FIRST or record.info.year),
+    order=lambda entry: (entry.wraps != "", entry.place not in _FIRST, entry.place in _FIRST or entry.info.year),
     also="or bring your own in a plugin",
 )
 
@@ -126,20 +126,20 @@ def method_named(name: str, *words: Any, wraps: str = "", **flags: Any) -> Calla
         make: Any = by
         if not wraps:
             make = make() if isinstance(by, type) else make(info)
-        _register(_record(info, wraps, by.__module__, make), by)
+        _register(_entry(info, wraps, by.__module__, make), by)
         return by
 
     return keep
 
 
-def _record(info: MethodInfo, wraps: str, place: str, make: Any = None) -> MethodRecord:
+def _entry(info: MethodInfo, wraps: str, place: str, make: Any = None) -> MethodEntry:
     alone = replace(info.wrapping(METHODS[wraps].info), name=info.name) if wraps else info
-    return MethodRecord(alone, wraps, place, make)
+    return MethodEntry(alone, wraps, place, make)
 
 
 def register_method(method: Method) -> None:
     """Make a method known by its name; a name can be taken once, but for the same class of the same file again."""
-    _register(MethodRecord(method.info, "", type(method).__module__, method), type(method))
+    _register(MethodEntry(method.info, "", type(method).__module__, method), type(method))
 
 
 def register_test_time_method(
@@ -153,19 +153,19 @@ def register_test_time_method(
         default: name of a method that is registered already.
     """
     alone = replace(wrap(find_method(default)).info, name=name)
-    _register(MethodRecord(alone, default, wrap.__module__, wrap), wrap)
+    _register(MethodEntry(alone, default, wrap.__module__, wrap), wrap)
 
 
-def _register(record: MethodRecord, by: Any) -> None:
-    name = record.info.name
+def _register(entry: MethodEntry, by: Any) -> None:
+    name = entry.info.name
     if "+" in name:
         raise ValueError(f"{name!r} has a plus in it, which joins a test-time method and the method it wraps")
     if ":" in name:
         raise ValueError(f"{name!r} has a colon in it, which stands before a method's settings")
-    if name in METHODS and METHODS[name].place == record.place and name not in _imported:
-        _imported[name] = record.make
+    if name in METHODS and METHODS[name].place == entry.place and name not in _imported:
+        _imported[name] = entry.make
     else:
-        METHODS.add(name, record, by)
+        METHODS.add(name, entry, by)
 
 
 def find_method(name: str, backbone: str = "", recipe: str = AUTHORS) -> Method:
@@ -192,14 +192,14 @@ def find_method(name: str, backbone: str = "", recipe: str = AUTHORS) -> Method:
 
     first, _, rest = name.partition("+")
     plain, colon, settings = first.partition(":")
-    record = METHODS[plain]
-    if record.wraps:
-        base = find_method(rest or record.wraps, backbone, recipe)
+    entry = METHODS[plain]
+    if entry.wraps:
+        base = find_method(rest or entry.wraps, backbone, recipe)
         if rest and METHODS[_plain_name(rest)].wraps:
             raise ConfigError(f"{plain} wraps a training-time method, and {rest} is a test-time method itself.")
-        method = cast(Callable[["Method"], "Method"], _made(record))(base)
+        method = cast(Callable[["Method"], "Method"], _made(entry))(base)
     elif not rest:
-        method = cast("Method", _made(record))
+        method = cast("Method", _made(entry))
     else:
         method = cast("Method", METHODS[name])  # which there is not
     common, own = split_settings(settings) if colon else ((), ())
@@ -258,11 +258,11 @@ def _parts(name: str) -> list[str]:
     return [*parts, wrapped] if len(parts) == 1 and wrapped else parts
 
 
-def _made(record: MethodRecord) -> object:
-    if record.make is not None:
-        return record.make
-    import_module(record.place)
-    return _imported[record.info.name]
+def _made(entry: MethodEntry) -> object:
+    if entry.make is not None:
+        return entry.make
+    import_module(entry.place)
+    return _imported[entry.info.name]
 
 
 def _plain_name(name: str) -> str:
@@ -272,22 +272,22 @@ def _plain_name(name: str) -> str:
 
 def list_methods() -> tuple[MethodInfo, ...]:
     """Deep All and this package's own, others by year, then test-time methods, each on what it wraps by default."""
-    return tuple(record.info for record in METHODS.values())
+    return tuple(entry.info for entry in METHODS.values())
 
 
 def wrapped_by_default() -> dict[str, str]:
     """By the name of each test-time method the name of the method that it wraps when none is named."""
-    return {record.info.name: record.wraps for record in METHODS.values() if record.wraps}
+    return {entry.info.name: entry.wraps for entry in METHODS.values() if entry.wraps}
 
 
 def own_titles(name: str) -> dict[str, str]:
     """The titles of a method and of what it wraps, each by its plain name; of those that are registered."""
-    records = {plain: METHODS[plain] for plain in map(_plain_name, name.split("+")) if plain in METHODS}
-    bases = {plain: f" on {METHODS[record.wraps].info.title}" for plain, record in records.items() if record.wraps}
-    return {plain: record.info.title.removesuffix(bases.get(plain, "")) for plain, record in records.items()}
+    entries = {plain: METHODS[plain] for plain in map(_plain_name, name.split("+")) if plain in METHODS}
+    bases = {plain: f" on {METHODS[entry.wraps].info.title}" for plain, entry in entries.items() if entry.wraps}
+    return {plain: entry.info.title.removesuffix(bases.get(plain, "")) for plain, entry in entries.items()}
 
 
-def _read_records() -> Iterator[MethodRecord]:
+def _read_entries() -> Iterator[MethodEntry]:
     """What the decorators in the files of this package say."""
     for folder in ("training", "test_time"):  # in this order: a test-time method says more of what it wraps
         for file in sorted((Path(__file__).parent / folder).glob("*.py")):
@@ -301,8 +301,8 @@ def _read_records() -> Iterator[MethodRecord]:
                     words = [ast.literal_eval(constants.get(ast.unparse(word), word)) for word in call.args]
                     flags = {str(item.arg): ast.literal_eval(item.value) for item in call.keywords}
                     wraps = flags.pop("wraps", "")
-                    yield _record(MethodInfo(*words, **flags), wraps, f"{__package__}.{folder}.{file.stem}")
+                    yield _entry(MethodInfo(*words, **flags), wraps, f"{__package__}.{folder}.{file.stem}")
 
 
-for _found in _read_records():
+for _found in _read_entries():
     METHODS.add(_found.info.name, _found)

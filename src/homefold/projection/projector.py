@@ -10,11 +10,11 @@ import torch
 
 from homefold.config.search import SearchConfig
 from homefold.manifold import Manifold
+from homefold.projection.captured import captured_rows
 from homefold.projection.engines import ENGINES, choose_engine
-from homefold.projection.recorded import recorded_rows
 from homefold.projection.rules.objective import Decoder, cosine_distance, gradient_function
 from homefold.projection.rules.starts import start_names, starting_latents
-from homefold.runtime.captured_step import Recorder, recorder_for
+from homefold.runtime.captured_step import Capturer, capturer_for
 from homefold.runtime.device import one_thread
 from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.runtime.tiles import fill_tile, steady_tile
@@ -147,21 +147,21 @@ def project(
 
 
 def _project_rows(manifold: Manifold, z: torch.Tensor, size: int, config: SearchConfig, seed: int) -> Projection:
-    """The projection of a tile that may not be full, by a recording where the device makes them."""
-    recorder, engine = _recorder(z.device), chosen_engine(config, manifold)
-    if recorder is None or not len(z) or engine == _NO_SEARCH or not ENGINES[engine].recordable:
+    """The projection of a tile that may not be full, by a captured graph where the device makes them."""
+    capturer, engine = _capturer(z.device), chosen_engine(config, manifold)
+    if capturer is None or not len(z) or engine == _NO_SEARCH or not ENGINES[engine].capturable:
         return _project_tile(manifold, z, size, config, seed, engine)
 
     def tensors(manifold: Manifold, z: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return _project_tile(manifold, z, size, config, seed, engine).tensors
 
-    found = recorded_rows(manifold, z, tensors, key=(config, seed, size), recorder=recorder)
+    found = captured_rows(manifold, z, tensors, key=(config, seed, size), capturer=capturer)
     return Projection.of(found, start_names(config, manifold), engine)
 
 
 @lru_cache
-def _recorder(device: torch.device) -> Recorder | None:
-    return recorder_for(device)
+def _capturer(device: torch.device) -> Capturer | None:
+    return capturer_for(device)
 
 
 def _project_tile(

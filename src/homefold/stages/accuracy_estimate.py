@@ -26,7 +26,7 @@ from homefold.classifier.temperature import fit_temperature
 from homefold.config import ClassifierConfig
 from homefold.runtime.device import one_thread
 from homefold.runtime.seeding import derive_seed
-from homefold.stages.sources import SourceRecord
+from homefold.stages.sources import KeptSources
 
 __all__ = [
     "AccuracyEstimate",
@@ -155,19 +155,19 @@ def _together(estimates: Mapping[str, float]) -> float:
     return float(np.mean([estimates[name] for name in _AVERAGED]))
 
 
-def unseen_domain_probabilities(record: SourceRecord, config: ClassifierConfig, classes: int, seed: int) -> np.ndarray:
+def unseen_domain_probabilities(kept: KeptSources, config: ClassifierConfig, classes: int, seed: int) -> np.ndarray:
     """`(m, classes)` for the held-out source images without projection, of classifiers that did not see their domain.
 
     f has seen it, so these answers are better than those for a new domain.
     """
-    found = np.zeros_like(record.held_plain)
+    found = np.zeros_like(kept.held_plain)
     device = torch.device("cpu")
-    for domain in np.unique(record.held_domains):
-        others, own = record.domains != domain, record.held_domains == domain
-        apart = [record.features[others], record.labels[others], record.held_features[~own], record.held_labels[~own]]
+    for domain in np.unique(kept.held_domains):
+        others, own = kept.domains != domain, kept.held_domains == domain
+        apart = [kept.features[others], kept.labels[others], kept.held_features[~own], kept.held_labels[~own]]
         z, y, held, held_labels = (torch.from_numpy(np.ascontiguousarray(part)) for part in apart)
         with one_thread(device):
             classifier = fit_classifier(config, z, y, held, held_labels, num_classes=classes, seed=seed, device=device)
         with torch.no_grad():
-            found[own] = torch.softmax(classifier(torch.from_numpy(record.held_features[own])), dim=1).numpy()
+            found[own] = torch.softmax(classifier(torch.from_numpy(kept.held_features[own])), dim=1).numpy()
     return found

@@ -15,7 +15,7 @@ from homefold.stages.advice import advice_on
 from homefold.stages.duplicates import Duplicate, digest_of, find_duplicates, small_grey
 from homefold.stages.predictions import Predictions, rows_named
 from homefold.stages.source_images import SourceImages
-from homefold.stages.sources import SourceRecord
+from homefold.stages.sources import KeptSources
 from homefold.stages.task import ImageSet
 from homefold.stages.trained_model import TrainedModel
 from homefold.stages.two_sample import TwoSampleTest, two_sample_test
@@ -24,8 +24,8 @@ __all__ = ["ClassShare", "DomainCheck", "UnusualImage", "check_images"]
 
 _UNUSUAL = 12
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-_NO_RECORD = (
-    "This model keeps no record of held-out source images, so neither its accuracy here nor a two-sample test can be "
+_NOTHING_KEPT = (
+    "This model keeps nothing of held-out source images, so neither its accuracy here nor a two-sample test can be "
     "told; fit it again with this version."
 )
 _TOO_FEW = "The two-sample test needs at least 20 new images and 20 held-out ones."
@@ -42,7 +42,7 @@ class ClassShare:
     predicted: float
     """Answers that name it."""
     sources: float | None
-    """Source images of it; None without a record of them."""
+    """Source images of it; None where none are kept."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,13 +77,13 @@ class DomainCheck:
 
     Args:
         predictions: the answers, with their paths.
-        accuracy: what they are worth; None without a record of held-out images.
+        accuracy: what they are worth; None where no held-out images are kept.
         off_manifold: scores of the held-out images of each source domain, and of the new ones under an empty name.
         style: distances of styles to the nearest source domain's, likewise; empty where no styles are known.
         nearest_source: share of the new images that each source domain is nearest to.
         nearest_by: `style` or `features`; what that was judged by, empty where it was not.
         classes: by name.
-        two_sample: None where there are too few images or no record.
+        two_sample: None where there are too few images, or none are kept.
         unusual: the most unusual first.
         duplicates: copies of training images; None where these were not at hand.
         unknown: a sentence for each thing that could not be told.
@@ -157,7 +157,7 @@ def _distributions(groups: dict[str, np.ndarray]) -> dict[str, Any]:
 def check_images(
     trained: TrainedModel,
     chunks: Iterable[tuple[ImageSet, tuple[str, ...]]],
-    record: SourceRecord | None,
+    kept: KeptSources | None,
     sources: SourceImages | None = None,
 ) -> DomainCheck:
     """Check new images, a chunk of them with their paths at a time.
@@ -165,30 +165,30 @@ def check_images(
     Args:
         trained: all stages.
         chunks: the images.
-        record: what the model keeps of its sources.
+        kept: what the model keeps of its sources.
         sources: all training images with their pixels, to look for copies of them.
     """
-    seen = _Seen(trained, record, copies=sources is not None)
+    seen = _Seen(trained, kept, copies=sources is not None)
     for images, paths in chunks:
         seen.add(images, paths)
     new = seen.judged
     classes, domains = trained.feature_model.class_names, trained.domains
     features, styles = np.concatenate(seen.features), np.concatenate(seen.styles)
     accuracy = None
-    if record is not None:
-        held = Judged(record.held_probabilities, record.held_plain)
-        accuracy = estimate_accuracy(held, record.held_labels, new, seed=trained.config.seed)
+    if kept is not None:
+        held = Judged(kept.held_probabilities, kept.held_plain)
+        accuracy = estimate_accuracy(held, kept.held_labels, new, seed=trained.config.seed)
     predictions = Predictions.concatenate(seen.predictions)
-    nearest, by = _nearest_source(features, styles, record, domains)
+    nearest, by = _nearest_source(features, styles, kept, domains)
     duplicates = None if sources is None else find_duplicates(features, seen.digests, seen.greys, sources)
-    two_sample = None if record is None else two_sample_test(record.held_features, features, seed=trained.config.seed)
-    unknown = [_NO_RECORD if record is None else _TOO_FEW] * (two_sample is None)
+    two_sample = None if kept is None else two_sample_test(kept.held_features, features, seed=trained.config.seed)
+    unknown = [_NOTHING_KEPT if kept is None else _TOO_FEW] * (two_sample is None)
     unknown += [_NO_STYLES] * (not styles.shape[1]) + [_NO_SOURCES] * (sources is None)
     off_manifold, style = {"": predictions.off_manifold}, {}
-    if record is not None:
-        off_manifold |= _by_domain(record, domains, record.held_off_manifold)
+    if kept is not None:
+        off_manifold |= _by_domain(kept, domains, kept.held_off_manifold)
         if styles.shape[1]:
-            style = {"": styles.min(axis=1), **_by_domain(record, domains, record.held_styles.min(axis=1))}
+            style = {"": styles.min(axis=1), **_by_domain(kept, domains, kept.held_styles.min(axis=1))}
     return DomainCheck(
         predictions=predictions,
         accuracy=accuracy,
@@ -196,7 +196,7 @@ def check_images(
         style=style,
         nearest_source=nearest,
         nearest_by=by,
-        classes=_class_shares(new.probabilities, 1.0 if accuracy is None else accuracy.temperature, record, classes),
+        classes=_class_shares(new.probabilities, 1.0 if accuracy is None else accuracy.temperature, kept, classes),
         two_sample=two_sample,
         unusual=tuple(seen.unusual),
         duplicates=duplicates,
@@ -207,12 +207,12 @@ def check_images(
 class _Seen:
     """What is kept of the new images while they pass; of their pixels only those of the most unusual."""
 
-    def __init__(self, trained: TrainedModel, record: SourceRecord | None, *, copies: bool) -> None:
+    def __init__(self, trained: TrainedModel, kept: KeptSources | None, *, copies: bool) -> None:
         self._trained, self._copies = trained, copies
         self._usual_style = 1.0
-        if record is not None and record.held_styles.shape[1]:
-            self._usual_style = max(1e-6, float(np.quantile(record.held_styles.min(axis=1), 0.95)))
-        self._has_styles = trained.familiarity is not None and record is not None
+        if kept is not None and kept.held_styles.shape[1]:
+            self._usual_style = max(1e-6, float(np.quantile(kept.held_styles.min(axis=1), 0.95)))
+        self._has_styles = trained.familiarity is not None and kept is not None
         self.predictions: list[Predictions] = []
         self.plain: list[np.ndarray] = []
         self.features: list[np.ndarray] = []
@@ -273,34 +273,34 @@ class _Seen:
         self.unusual, self._scores = [self.unusual[i] for i in order], [self._scores[i] for i in order]
 
 
-def _by_domain(record: SourceRecord, domains: Sequence[str], values: np.ndarray) -> dict[str, np.ndarray]:
+def _by_domain(kept: KeptSources, domains: Sequence[str], values: np.ndarray) -> dict[str, np.ndarray]:
     """The values of held-out images, by the name of their domain."""
-    return {name: values[record.held_domains == i] for i, name in enumerate(domains)}
+    return {name: values[kept.held_domains == i] for i, name in enumerate(domains)}
 
 
 def _nearest_source(
-    features: np.ndarray, styles: np.ndarray, record: SourceRecord | None, domains: Sequence[str]
+    features: np.ndarray, styles: np.ndarray, kept: KeptSources | None, domains: Sequence[str]
 ) -> tuple[dict[str, float], str]:
     """Share of the images that each source domain is nearest to, and by what that was judged."""
-    if record is None:
+    if kept is None:
         return {}, ""
     if styles.shape[1]:
         nearest, by = styles.argmin(axis=1), "style"
     else:
-        known = SourceImages(record.features, record.labels, record.domains, record.rows)
-        nearest, by = record.domains[known.nearest(features, 1)[0][:, 0]], "features"
+        known = SourceImages(kept.features, kept.labels, kept.domains, kept.rows)
+        nearest, by = kept.domains[known.nearest(features, 1)[0][:, 0]], "features"
     return {name: float((nearest == i).mean()) for i, name in enumerate(domains)}, by
 
 
 def _class_shares(
-    probabilities: np.ndarray, temperature: float, record: SourceRecord | None, classes: Sequence[str]
+    probabilities: np.ndarray, temperature: float, kept: KeptSources | None, classes: Sequence[str]
 ) -> dict[str, ClassShare]:
     expected, labels = tempered(probabilities, temperature).mean(axis=0), probabilities.argmax(axis=1)
     return {
         name: ClassShare(
             float(expected[i]),
             float((labels == i).mean()),
-            None if record is None else float((record.labels == i).mean()),
+            None if kept is None else float((kept.labels == i).mean()),
         )
         for i, name in enumerate(classes)
     }

@@ -31,7 +31,7 @@ class Explanation:
             not ask.
         nearest_before: the source images nearest to the image's feature as f gives it.
         nearest_after: those nearest to where its feature was brought.
-        known: how many source images were compared with; 0 where the model keeps no record of them.
+        known: how many source images were compared with; 0 where the model keeps nothing of them.
         image: `(h, w, 3)` uint8 as the model sees it.
         pictures_before, pictures_after: pixels of the nearest source images; empty unless they were at hand.
     """
@@ -115,7 +115,7 @@ _STYLES = {
     True: "like the sources': left as it is",
     False: "unlike the sources': projected",
 }
-_UNKNOWN = "not known: the model keeps no record of its sources; give them with data="
+_UNKNOWN = "not known: the model keeps nothing of its sources; give them with data="
 
 
 def _answer(prediction: Prediction) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The source images that others are compared with: the few a model keeps a record of, or all where they are given."""
+"""The source images that others are compared with: the few that a model keeps, or all where they are given."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from homefold.data.dataset import DomainDataset
-from homefold.stages.sources import SourceRecord
+from homefold.stages.sources import KeptSources
 
 __all__ = ["NearestImage", "SourceImages"]
 
@@ -50,7 +50,7 @@ class SourceImages:
         labels, domains: `(k,)` names.
         rows: `(k,)` places among the images of the source domains.
         paths: a file each; empty where there are none.
-        images: `(k, h, w, 3)` uint8; None where only the model's record is at hand.
+        images: `(k, h, w, 3)` uint8; None where only what the model keeps is at hand.
     """
 
     features: np.ndarray
@@ -68,11 +68,11 @@ class SourceImages:
         return len(self.features)
 
     @staticmethod
-    def of_record(record: SourceRecord, classes: Sequence[str], domains: Sequence[str]) -> SourceImages:
-        """Those training images that a model keeps a record of."""
+    def of_kept(kept: KeptSources, classes: Sequence[str], domains: Sequence[str]) -> SourceImages:
+        """Those training images that a model keeps."""
         names = (np.asarray(each, dtype=object) for each in (classes, domains))
-        labels, places = (given[index] for given, index in zip(names, (record.labels, record.domains), strict=True))
-        return SourceImages(record.features, labels, places, record.rows)
+        labels, places = (given[index] for given, index in zip(names, (kept.labels, kept.domains), strict=True))
+        return SourceImages(kept.features, labels, places, kept.rows)
 
     @staticmethod
     def of_dataset(dataset: DomainDataset, features: np.ndarray) -> SourceImages:

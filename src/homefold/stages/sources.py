@@ -15,13 +15,13 @@ from homefold.stages.features import FeatureStage
 from homefold.stages.task import ImageSet, TrainingTask
 from homefold.stages.trained_model import Answer, TrainedModel
 
-__all__ = ["SourceRecord", "record_sources"]
+__all__ = ["KeptSources", "keep_sources"]
 
 _MOST_KNOWN = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class SourceRecord:
+class KeptSources:
     """Some training images, and some held-out ones with the answers they get; all are arrays.
 
     Features are prepared as the stages want them, before styles are moved. Rows count the images of the source domains
@@ -57,12 +57,12 @@ class SourceRecord:
     @staticmethod
     def from_tensors(
         tensors: Mapping[str, torch.Tensor], *, feature_dim: int, classes: int, domains: int
-    ) -> SourceRecord:
+    ) -> KeptSources:
         """What `tensors` gave; what does not fit the model is refused."""
-        names = {item.name for item in fields(SourceRecord)}
+        names = {item.name for item in fields(KeptSources)}
         if set(tensors) != names:
             raise ModelFileError(
-                f"the record of the sources should hold {', '.join(sorted(names))}; it holds "
+                f"what is kept of the sources should hold {', '.join(sorted(names))}; it holds "
                 f"{cut(', '.join(sorted(tensors))) or 'nothing'}."
             )
         k, m = (len(tensors[name]) if tensors[name].ndim else 0 for name in ("features", "held_features"))
@@ -89,12 +89,12 @@ class SourceRecord:
             if not is_index and not bool(torch.isfinite(value).all()):
                 raise ModelFileError(f"{name} of the sources has values that are not finite.")
         if not k or not m:
-            raise ModelFileError("the record of the sources has no images.")
-        return SourceRecord(**{name: value.numpy() for name, value in tensors.items()})
+            raise ModelFileError("what is kept of the sources has no images.")
+        return KeptSources(**{name: value.numpy() for name, value in tensors.items()})
 
 
-def record_sources(task: TrainingTask, trained: TrainedModel, rows: np.ndarray, answer: Answer) -> SourceRecord:
-    """The record of a finished training; `answer` is that of the held-out source images at `rows`, compared."""
+def keep_sources(task: TrainingTask, trained: TrainedModel, rows: np.ndarray, answer: Answer) -> KeptSources:
+    """What is kept of a finished training; `answer` is that of the held-out source images at `rows`, compared."""
     source, (train, _) = task.source, task.split
     assert answer.plain is not None
     assert isinstance(trained.encoder, FeatureStage)
@@ -109,7 +109,7 @@ def record_sources(task: TrainingTask, trained: TrainedModel, rows: np.ndarray, 
     styles = np.empty((len(rows), 0), np.float32)
     if trained.familiarity is not None:
         styles = trained.style_distances(ImageSet(np.asarray(source.images[rows])))
-    return SourceRecord(
+    return KeptSources(
         features=features(known),
         labels=source.labels[known],
         domains=source.domains[known],

@@ -81,7 +81,7 @@ class TrainedModel:
         styled: bool | None = None,
         look: LookConfig | None = None,
         search: SearchConfig | None = None,
-        bring_home: Callable[[torch.Tensor], Projection] | None = None,
+        project_by: Callable[[torch.Tensor], Projection] | None = None,
         compare: bool = False,
     ) -> Answer:
         """Answers for images of any domain and of the model's size.
@@ -91,11 +91,11 @@ class TrainedModel:
             projected: bring each feature to the source manifold first; False is the control.
             styled: bring styles to the sources' first; by default where `projected`.
             look, search: other settings than the model's own.
-            bring_home: another way to bring raw features to the manifold than the model's own.
+            project_by: another way to bring raw features to the manifold than the model's own.
             compare: answer without projection too, which takes another pass of f where styles are brought home.
         """
         if projected and styled is None and (look or self.config.look).leave_familiar:
-            return self._answer_unfamiliar(images, look or self.config.look, search, bring_home)
+            return self._answer_unfamiliar(images, look or self.config.look, search, project_by)
         z, seconds = self.encode(images, look, styled=projected if styled is None else styled)
         model = self.feature_model
         if not projected:
@@ -104,7 +104,7 @@ class TrainedModel:
             return Answer(predictions, seconds + time.perf_counter() - began, z)
         model.off_manifold_scale(search or model.search)  # of the model rather than of these images
         began = time.perf_counter()
-        found = model.project(z, search) if bring_home is None else bring_home(z)
+        found = model.project(z, search) if project_by is None else project_by(z)
         predictions = model.classify(found, search)
         seconds += time.perf_counter() - began
         if not compare:
@@ -137,7 +137,7 @@ class TrainedModel:
         images: ImageSet,
         look: LookConfig,
         search: SearchConfig | None,
-        bring_home: Callable[[torch.Tensor], Projection] | None,
+        project_by: Callable[[torch.Tensor], Projection] | None,
     ) -> Answer:
         """`answer` where familiar images keep the answer without projection."""
         watcher, familiarity, model = self.watcher, self.familiarity, self.feature_model
@@ -153,7 +153,7 @@ class TrainedModel:
         if self.styled is not None and look.styles and len(moved):
             others = ImageSet(np.ascontiguousarray(images.pixels[moved.cpu().numpy()]))
             z = plain_z.index_copy(0, moved, self.styled.of(others, views)[0])
-        found = model.project(z, search) if bring_home is None else bring_home(z)
+        found = model.project(z, search) if project_by is None else project_by(z)
         predictions = model.classify(found, search).left(plain.predictions, is_familiar.cpu().numpy())
         return Answer(predictions, time.perf_counter() - began, z, found, plain)
 

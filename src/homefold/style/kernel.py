@@ -25,7 +25,7 @@ def _lerp(start, end, weight):
 # The number of channels may specialise: where 16 divides it, loads and stores are wide.
 @triton.jit(do_not_specialize=["positions", "weight"])
 def _move(
-    maps, home, moved, positions, channels, weight,
+    maps, destination, moved, positions, channels, weight,
     BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr, SMALLEST_VARIANCE: tl.constexpr, LARGEST_STRETCH: tl.constexpr,
 ):  # fmt: skip
     """One image and BLOCK_C of its channels, which lie beside each other: its style, then the moved maps."""
@@ -52,8 +52,8 @@ def _move(
     mean = tl.sum(sums, axis=0) / positions
     variance = tl.maximum(tl.sum(squares, axis=0) / positions - mean * mean, 0.0)
     deviation = 0.5 * tl.log(variance + SMALLEST_VARIANCE)
-    new_mean = _lerp(mean, tl.load(home + channel, mask=there, other=0.0), weight)
-    new_deviation = _lerp(deviation, tl.load(home + channels + channel, mask=there, other=0.0), weight)
+    new_mean = _lerp(mean, tl.load(destination + channel, mask=there, other=0.0), weight)
+    new_deviation = _lerp(deviation, tl.load(destination + channels + channel, mask=there, other=0.0), weight)
     scale = tl.exp(tl.minimum(new_deviation - deviation, LARGEST_STRETCH))
     shift = new_mean - mean * scale
 
@@ -68,19 +68,19 @@ def _move(
 
 def move(
     maps: torch.Tensor,
-    home: torch.Tensor,
+    destination: torch.Tensor,
     weight: float,
     *,
     channels_at_once: int = _CHANNELS_AT_ONCE,
     positions_at_once: int = _POSITIONS_AT_ONCE,
     warps: int = _WARPS,
 ) -> torch.Tensor:
-    """The maps with their styles moved towards `home`; the same for an image whatever the batch.
+    """The maps with their styles moved towards `destination`; the same for an image whatever the batch.
 
     Args:
         maps: `(n, c, h, w)` with channels last in memory, none of the four 0.
-        home: `(2 c,)`, a style as `map_style` gives them.
-        weight: how far a style is moved: 0 leaves it, 1 takes `home`.
+        destination: `(2 c,)`, a style as `map_style` gives them.
+        weight: how far a style is moved: 0 leaves it, 1 takes `destination`.
         channels_at_once: of a program, a power of two.
         positions_at_once: of a step of a program, a power of two.
         warps: of a program.
@@ -89,7 +89,7 @@ def move(
     moved = torch.empty_like(maps)
     with torch.cuda.device_of(maps):
         _move[(n * triton.cdiv(channels, channels_at_once),)](
-            maps, home.float().contiguous(), moved, height * width, channels, float(weight),
+            maps, destination.float().contiguous(), moved, height * width, channels, float(weight),
             BLOCK_P=positions_at_once, BLOCK_C=channels_at_once,
             SMALLEST_VARIANCE=_SMALLEST_VARIANCE, LARGEST_STRETCH=_LARGEST_STRETCH,
             num_warps=warps, enable_fp_fusion=True,

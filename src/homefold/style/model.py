@@ -115,7 +115,7 @@ class StyleModel(nn.Module):
         return [len(mean) for name, mean in self.named_buffers() if name.endswith(".mean")][: len(self.config.blocks)]
 
     @property
-    def homes(self) -> list[list[nn.Module]]:
+    def destinations(self) -> list[list[nn.Module]]:
         """One part a block for each place that styles are brought to: one place, or as many as source domains."""
         blocks = max(1, len(self.config.blocks))
         return [list(self.parts[start : start + blocks]) for start in range(0, len(self.parts), blocks)]
@@ -151,7 +151,7 @@ def require_channels(style: StyleModel, backbone: nn.Module, size: tuple[int, in
     """Refuse styles that are not those of the maps after their blocks; of the backbone its outline will do."""
     blocks = style.config.blocks
     outputs = block_outputs(backbone, blocks, size, "blocks of style")
-    for parts in style.homes:
+    for parts in style.destinations:
         for name, part in zip(blocks, parts, strict=True):
             output, mean = outputs.get(name), part.get_buffer("mean")
             if not isinstance(output, torch.Tensor) or output.ndim != 4 or 2 * output.shape[1] != len(mean):
@@ -255,7 +255,7 @@ def styled_net(net: FeatureNet, style: StyleModel) -> FeatureNet:
     are averaged.
     """
     copied = copy.deepcopy(net).eval()
-    moved = [_moving_backbone(net.backbone, style.config.blocks, parts) for parts in style.homes]
+    moved = [_moving_backbone(net.backbone, style.config.blocks, parts) for parts in style.destinations]
     several = style.config.manifold == "domains"
     copied.backbone = MeanBackbone([copied.backbone, *moved]).eval() if several else moved[0]
     return copied

@@ -163,8 +163,8 @@ class CacheEntry:
             pieces[i] = replace(pieces[i], stamps=(*kept, stamp)[-_STAMPS_AT_MOST:])
         names = tuple(dict.fromkeys((*self.names, name)))
         with suppress(OSError, ValueError):  # among them that it was deleted meanwhile
-            record = json.loads((self.folder / _INDEX_FILE).read_text(encoding="utf-8"))
-            _write(self.folder, {**record, "names": names, "pieces": [asdict(piece) for piece in pieces]})
+            index = json.loads((self.folder / _INDEX_FILE).read_text(encoding="utf-8"))
+            _write(self.folder, {**index, "names": names, "pieces": [asdict(piece) for piece in pieces]})
 
 
 def read_entry(folder: Path) -> CacheEntry | None:
@@ -173,11 +173,11 @@ def read_entry(folder: Path) -> CacheEntry | None:
         if not all((folder / name).is_file() for name in (_INDEX_FILE, IMAGES_FILE)):
             return None  # a pipe would be waited for
         status = (folder / _INDEX_FILE).stat()
-        record = json.loads((folder / _INDEX_FILE).read_text(encoding="utf-8"))
-        if record["format"] != _FORMAT:
+        index = json.loads((folder / _INDEX_FILE).read_text(encoding="utf-8"))
+        if index["format"] != _FORMAT:
             return None
         taken = (folder / IMAGES_FILE).stat().st_size + status.st_size
-        return CacheEntry(folder=folder, bytes=taken, used=status.st_mtime, **record)
+        return CacheEntry(folder=folder, bytes=taken, used=status.st_mtime, **index)
     # Whatever is wrong with it, it can be made again.
     except Exception:
         return None
@@ -185,11 +185,11 @@ def read_entry(folder: Path) -> CacheEntry | None:
 
 def write_index(folder: Path, *, name: str, root: Path, settings: dict[str, Any], pieces: Sequence[Piece]) -> None:
     """Write what `read_entry` reads."""
-    record = {"format": _FORMAT, "names": [name], "root": str(root), **settings}
-    _write(folder, {**record, "pieces": [asdict(piece) for piece in pieces]})
+    index = {"format": _FORMAT, "names": [name], "root": str(root), **settings}
+    _write(folder, {**index, "pieces": [asdict(piece) for piece in pieces]})
 
 
-def _write(folder: Path, record: dict[str, Any]) -> None:
+def _write(folder: Path, index: dict[str, Any]) -> None:
     # ASCII, because the name of a folder on Linux need not be text.
     with write_atomically(folder / _INDEX_FILE) as temporary:
-        temporary.write_text(json.dumps(record, indent=1))
+        temporary.write_text(json.dumps(index, indent=1))

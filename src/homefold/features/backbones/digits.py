@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from homefold.config.backbones import backbone_named
-from homefold.features.stage_maps import BackboneStages, NamedPart, chain, cut_after, named_cuts
+from homefold.features.level_maps import BackboneLevels, NamedPart, chain, cut_after, named_cuts
 
 __all__ = ["DigitsNet"]
 
@@ -54,10 +54,10 @@ class DigitsNet(nn.Sequential):
         """`block1` to `block4`."""
         return named_cuts(self, nn.ReLU, "block")
 
-    def map_stages(self) -> BackboneStages:
+    def map_levels(self) -> BackboneLevels:
         """The maps after each block, active."""
-        stages, rest = cut_after(self, nn.ReLU)
-        return BackboneStages(tuple(map(chain, stages)), chain(rest))
+        levels, rest = cut_after(self, nn.ReLU)
+        return BackboneLevels(tuple(map(chain, levels)), chain(rest))
 
 
 @backbone_named("digits-bn", paper=_PAPER)

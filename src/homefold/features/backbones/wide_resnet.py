@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from homefold.config.backbones import backbone_named
-from homefold.features.stage_maps import BackboneStages, NamedPart, chain
+from homefold.features.level_maps import BackboneLevels, NamedPart, chain
 
 __all__ = ["WideResNet"]
 
@@ -69,8 +69,8 @@ class WideResNet(nn.Module):
         first, second, third = self._groups()
         return [("stem", [self.stem]), ("group1", first), ("group2", second), ("group3", [*third, self.norm])]
 
-    def map_stages(self) -> BackboneStages:
+    def map_levels(self) -> BackboneLevels:
         """The maps after each group, the last normalised and active."""
         first, second, third = self._groups()
         steps = (chain([self.stem, *first]), chain(second), chain([*third, self.norm, torch.relu]))
-        return BackboneStages(steps, lambda x: x.mean(dim=(2, 3)))
+        return BackboneLevels(steps, lambda x: x.mean(dim=(2, 3)))

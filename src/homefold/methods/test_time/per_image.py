@@ -13,7 +13,7 @@ from homefold.data.augmentation import apply_augmentation, draw_augmentation
 from homefold.features.batches import ImageStore
 from homefold.methods.base import TestTimeMethod
 from homefold.methods.test_time.wrapping import Wrapped, stream_order
-from homefold.runtime.captured_step import CapturedStep, recorder_for
+from homefold.runtime.captured_step import CapturedStep, capturer_for
 from homefold.runtime.seeding import generator
 
 __all__ = ["PerImage", "PerImageMethod"]
@@ -84,8 +84,8 @@ class PerImage(Wrapped[P]):
                     torch._foreach_copy_(parameters, before)
             return answer
 
-        # Hundreds of small kernels an image: on CUDA they are recorded once and replayed for every image.
-        answered = CapturedStep(adapt_and_answer, device, recorder_for(device))
+        # Hundreds of small kernels an image: on CUDA they are captured once and replayed for every image.
+        answered = CapturedStep(adapt_and_answer, device, capturer_for(device))
         order = stream_order(len(pixels), self.task.config.seed) if keeps else torch.arange(len(pixels))
         answers = []
         try:

@@ -40,15 +40,15 @@ _HEAD = ClassifierConfig()
 class TestTimeTraining(PerImageMethod):
     """ℓ(x; θ) = mean over copies a_b and turns r of CE(h(f_1(turn_r(a_b(x)))), r); SGD on θ, then p(· | x; θ_x).
 
-    θ are the parameters of f_1, the stages that h shares, and those of h. They start anew for every image. With
+    θ are the parameters of f_1, the levels that h shares, and those of h. They start anew for every image. With
     `online` 1 they stay as they are after it: the authors' best version, which they run with one step an image. The
     copies are varied as the training images were, and each is seen in all four turns, where the authors draw one for
     each of 32 copies. Batch normalisation keeps the statistics of the training (the authors train with group
     normalisation for that reason).
 
-    h was trained with f where `rotation` is wrapped, as the paper asks: its branch leaves f before the last stage. For
+    h was trained with f where `rotation` is wrapped, as the paper asks: its branch leaves f before the last level. For
     any other method h is a linear layer on z, trained afterwards on the frozen features of turned source images: a
-    stage of its own, and θ is all of f and h.
+    level of its own, and θ is all of f and h.
 
     Null setting: learning_rate 0.
     """

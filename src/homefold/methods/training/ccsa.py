@@ -63,7 +63,7 @@ class CCSA(LearnerMethod):
 
 
 class _CCSALearner(Learner[CCSA]):
-    recordable = True
+    capturable = True
     adapts_with_source = True
 
     def loss(self, batch: Batch) -> torch.Tensor:

@@ -50,7 +50,7 @@ class Coral(LearnerMethod):
 
 
 class _CoralLearner(Learner[Coral]):
-    recordable = True
+    capturable = True
 
     def loss(self, batch: Batch) -> torch.Tensor:
         z = self.features(batch.images)

@@ -66,7 +66,7 @@ class CrossGrad(LearnerMethod):
 
 
 class _CrossGradLearner(Learner[CrossGrad]):
-    recordable = True
+    capturable = True
 
     def __init__(self, net: FeatureNet, task: LearningTask, settings: CrossGrad) -> None:
         super().__init__(net, task, settings)

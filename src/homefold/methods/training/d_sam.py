@@ -1,4 +1,4 @@
-"""D-SAM: every source domain has its own module that gathers what all stages of the shared backbone see."""
+"""D-SAM: every source domain has its own module that gathers what all levels of the shared backbone see."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from homefold.features.level_maps import level_maps
 from homefold.features.network import FeatureNet
-from homefold.features.stage_maps import stage_maps
 from homefold.methods.recipe import COLOUR_AND_CROP, DIGITS, PRETRAINED, SMALL, Recipe, Training
 from homefold.methods.registry import method_named
 from homefold.methods.training.learner import Batch, Learner, LearningTask
@@ -28,7 +28,7 @@ _PLACES = 2
     "D-SAM",
     2018,
     "D'Innocente and Caputo, GCPR 2018",
-    "Domain-specific modules gather the backbone's stages; their answers are averaged.",
+    "Domain-specific modules gather the backbone's levels; their answers are averaged.",
     needs_domain_labels=True,
 )
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class DSam(LearnerMethod):
 
     s(x) are the maps of the blocks of one backbone, which all domains train; A_d, one for each source domain, takes the
     place of the layers after the backbone (`AggregationModule`), and only images of its domain train it. Maps are those
-    after each of a residual network's blocks (eight in ResNet-18), after each stage of other networks.
+    after each of a residual network's blocks (eight in ResNet-18), after each level of other networks.
 
     The epoch is selected by the mean of all modules, as those of all methods here are, where the authors ask for each
     held-out image only the modules of the other domains. Batches are even over domains and hold 32 images of each of
@@ -124,7 +124,7 @@ def own_domain(outputs: torch.Tensor, domains: torch.Tensor) -> torch.Tensor:
 class DSamLearner(Learner[DSam]):
     """The loss of `DSam` and its answer; the features are those of all modules side by side."""
 
-    recordable = True
+    capturable = True
 
     def __init__(self, net: FeatureNet, task: LearningTask, settings: DSam) -> None:
         super().__init__(net, task, settings)
@@ -173,11 +173,11 @@ class DSamLearner(Learner[DSam]):
 
 
 def block_maps(net: FeatureNet, images: torch.Tensor) -> list[torch.Tensor]:
-    """The map after each block of a residual network, after each stage of another. images: `(n, 3, h, w)` in [0, 1]."""
+    """The map after each block of a residual network, after each level of another. images: `(n, 3, h, w)` in [0, 1]."""
     layers = [getattr(net.backbone, f"layer{number}", None) for number in range(1, 5)]
     blocks = {id(block) for layer in layers if isinstance(layer, nn.Sequential) for block in layer}
     if not blocks:
-        return stage_maps(net, images)
+        return level_maps(net, images)
     maps: list[torch.Tensor] = []
     hooks = [
         module.register_forward_hook(lambda _module, _given, made: maps.append(made))
@@ -185,7 +185,7 @@ def block_maps(net: FeatureNet, images: torch.Tensor) -> list[torch.Tensor]:
         if id(module) in blocks
     ]
     try:
-        stage_maps(net, images)
+        level_maps(net, images)
     finally:
         for hook in hooks:
             hook.remove()

@@ -52,7 +52,7 @@ class Dann(LearnerMethod):
 
 
 class _DannLearner(Learner[Dann]):
-    recordable = True
+    capturable = True
 
     def __init__(self, net: FeatureNet, task: LearningTask, settings: Dann) -> None:
         super().__init__(net, task, settings)

@@ -114,7 +114,7 @@ class DdaigLearner(Learner[Ddaig]):
     """The losses of `Ddaig`, all in one backward pass."""
 
     @property
-    def recordable(self) -> bool:  # type: ignore[override]
+    def capturable(self) -> bool:  # type: ignore[override]
         """Not with a warm-up, in which a step is another."""
         return not self.settings.warm_up
 

@@ -49,7 +49,7 @@ class GroupDro(LearnerMethod):
 
 
 class _GroupDroLearner(Learner[GroupDro]):
-    recordable = True
+    capturable = True
 
     weights: torch.Tensor
 

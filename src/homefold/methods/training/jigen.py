@@ -65,7 +65,7 @@ class Jigen(LearnerMethod):
 
 
 class _JigenLearner(Learner[Jigen]):
-    recordable = True
+    capturable = True
 
     orders: torch.Tensor
 

@@ -63,9 +63,9 @@ class Learner(nn.Module, Generic[S]):
         settings: the method's, where it has some.
     """
 
-    recordable = False
+    capturable = False
     """Whether `loss` does the same at every step: no choice made in Python, no look at `Batch.step`. Such a step is
-    recorded once as a CUDA graph and replayed, which is faster."""
+    captured once as a CUDA graph and replayed, which is faster."""
 
     adapts_with_source = False
     """Whether few-shot adaptation gives `adaptation_loss` batches of which a part are source images, as a domain beside

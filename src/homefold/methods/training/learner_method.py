@@ -264,8 +264,8 @@ class _LearnerRun(TrainingRun):
         super().__init__(config, learner, nn.Module(), dataset, train, held_out, task.config.seed, task.device)
 
     @property
-    def recordable(self) -> bool:
-        return self.net.recordable and not self._adapts and not self._by_adam
+    def capturable(self) -> bool:
+        return self.net.capturable and not self._adapts and not self._by_adam
 
     def make_optimizer(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
         if not self._by_adam:

@@ -135,7 +135,7 @@ def prior_game(discriminator: nn.Module, codes: torch.Tensor, prior: torch.Tenso
 class MmdAaeLearner(Learner[MmdAae]):
     """The loss of `MmdAae`."""
 
-    recordable = True
+    capturable = True
 
     def __init__(self, net: FeatureNet, task: LearningTask, settings: MmdAae) -> None:
         super().__init__(net, task, settings)

@@ -12,8 +12,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from homefold.errors import ConfigError
+from homefold.features.level_maps import level_maps
 from homefold.features.network import FeatureNet
-from homefold.features.stage_maps import stage_maps
 from homefold.methods.entropy import prediction_entropy
 from homefold.methods.recipe import COLOUR_AND_CROP, DIGITS, PRETRAINED, SMALL, Recipe, Training
 from homefold.methods.registry import method_named
@@ -32,7 +32,7 @@ from homefold.runtime.seeding import derive_seed
 __all__ = ["Mmld", "MmldLearner", "cluster_styles", "even_weights", "match_clusters", "style_features"]
 
 _STYLE_BATCH = 256
-_STYLE_STAGES = 2
+_STYLE_LEVELS = 2
 _COMPONENTS = 256
 
 
@@ -48,7 +48,7 @@ class Mmld(LearnerMethod):
     """min over f, W and max over D of CE(W z, y) + λ H(softmax(W z)) - λ CE(D(z), d'), with z = f(x).
 
     The pseudo-domain d' of an image is its cluster by k-means of its style, the means and standard deviations of the
-    channels of the first two stages, in their first 256 principal components; it is found anew before an epoch, the
+    channels of the first two levels, in their first 256 principal components; it is found anew before an epoch, the
     Hungarian assignment keeps the clusters' names, and no true domain label is used. λ rises as
     2 / (1 + exp(-10 p)) - 1 with the progress p (of the steps; the authors count epochs). D, two hidden layers with
     dropout, itself minimises its cross entropy at full weight, in which every cluster weighs the same. H is the entropy
@@ -132,13 +132,13 @@ class MmldLearner(Learner[Mmld]):
         self.cluster_weights.copy_(even_weights(found, self.clusters))
 
     def styles(self, images: TrainingImages) -> torch.Tensor:
-        """`(n, d)` style of every training image, from the first stages, where content has not taken over."""
+        """`(n, d)` style of every training image, from the first levels, where content has not taken over."""
         was_training = self.training
         self.eval()
         try:
             with torch.no_grad():
                 parts = [
-                    style_features(stage_maps(self.net, images.batch(rows))[:_STYLE_STAGES])
+                    style_features(level_maps(self.net, images.batch(rows))[:_STYLE_LEVELS])
                     for rows in torch.arange(len(images)).split(_STYLE_BATCH)
                 ]
         finally:
@@ -165,8 +165,8 @@ def style_features(maps: Sequence[torch.Tensor]) -> torch.Tensor:
     tensor([[2., 5., 1., 0.]])
     """
     parts = []
-    for stage in maps:
-        flat = stage.float().flatten(2)
+    for level in maps:
+        flat = level.float().flatten(2)
         parts += [flat.mean(dim=2), flat.std(dim=2, correction=0)]
     return torch.cat(parts, dim=1)
 

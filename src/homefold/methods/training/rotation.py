@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from homefold.features.level_maps import backbone_levels, chain
 from homefold.features.network import FeatureNet
-from homefold.features.stage_maps import backbone_stages, chain
 from homefold.methods.registry import method_named
 from homefold.methods.training.learner import Batch, Learner, LearningTask
 from homefold.methods.training.learner_method import LearnerMethod, tunable
@@ -53,9 +53,9 @@ class Rotation(LearnerMethod):
     """CE(C(f(x)), y) + λ CE(h(f_1(turn_r(x))), r), r drawn from {0, 1, 2, 3}, f = f_2 ∘ f_1.
 
     The joint training of test-time training, which wraps it by default; by itself it is the control without the
-    updates at test time. The network has the shape of a Y: f_1 are all stages but the last, and h has a last stage, a
+    updates at test time. The network has the shape of a Y: f_1 are all levels but the last, and h has a last level, a
     head and a linear layer of its own, which start as those of f do. So what tells turns moves only what both branches
-    share. With `branches` 0, for networks that show no stages, h is a linear layer on z. Upright and turned images pass
+    share. With `branches` 0, for networks that show no levels, h is a linear layer on z. Upright and turned images pass
     in turn, and batch normalisation keeps statistics of both, where the authors train with group normalisation: the
     pretrained networks have batch normalisation.
 
@@ -67,7 +67,7 @@ class Rotation(LearnerMethod):
     weight: float = tunable(1.0, 0.1, 1.0, log=True)
     """λ."""
     branches: int = tunable(1, choices=(0, 1), most=1)
-    """Whether h has a last stage of its own (1) or shares z (0)."""
+    """Whether h has a last level of its own (1) or shares z (0)."""
 
     def learner(self, net: FeatureNet, task: LearningTask) -> Learner:
         return RotationLearner(net, task, self)
@@ -76,7 +76,7 @@ class Rotation(LearnerMethod):
 class RotationLearner(Learner[Rotation]):
     """Deep All with a head that tells quarter turns."""
 
-    recordable = True
+    capturable = True
 
     def __init__(self, net: FeatureNet, task: LearningTask, settings: Rotation) -> None:
         super().__init__(net, task, settings)
@@ -94,7 +94,7 @@ class RotationLearner(Learner[Rotation]):
 
 
 class RotationBranch(nn.Module):
-    """What tells turns by the map before a network's last stage: such a stage, a head and `layer`, all of its own.
+    """What tells turns by the map before a network's last level: such a level, a head and `layer`, all of its own.
 
     `image_size` is that of the images, `(height, width)`.
     """
@@ -110,8 +110,8 @@ class RotationBranch(nn.Module):
         self.net.load_state_dict(net.state_dict())  # the statistics that asking changed
 
     def _features(self, before: torch.Tensor) -> torch.Tensor:
-        stages = backbone_stages(self.net.backbone)
-        z: torch.Tensor = self.net.head(stages.finish(stages.stages[-1](before)))
+        levels = backbone_levels(self.net.backbone)
+        z: torch.Tensor = self.net.head(levels.finish(levels.levels[-1](before)))
         return z
 
     def forward(self, before: torch.Tensor) -> torch.Tensor:
@@ -121,8 +121,8 @@ class RotationBranch(nn.Module):
 
 
 def shared_map(net: FeatureNet, images: torch.Tensor) -> torch.Tensor:
-    """The map before the last stage. images: `(n, 3, h, w)` in [0, 1]."""
-    return chain(backbone_stages(net.backbone).stages[:-1])((images - net.mean) / net.std)
+    """The map before the last level. images: `(n, 3, h, w)` in [0, 1]."""
+    return chain(backbone_levels(net.backbone).levels[:-1])((images - net.mean) / net.std)
 
 
 def shared_part(net: nn.Module, images: torch.Tensor, head: nn.Module) -> torch.Tensor:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from homefold.features.level_maps import features_from_map, level_maps
 from homefold.features.network import FeatureNet
-from homefold.features.stage_maps import features_from_map, stage_maps
 from homefold.methods.recipe import COLOUR_AND_CROP, DIGITS, PRETRAINED, SMALL, Recipe, Training
 from homefold.methods.registry import method_named
 from homefold.methods.training.learner import Batch, Learner, LearningTask, TrainingImages
@@ -81,7 +81,7 @@ class _RSCLearner(Learner[RSC]):
         images, labels = batch.images, batch.labels
         if self.settings.mirrored:
             images, labels = torch.cat([images, images.flip(3)]), labels.repeat(2)
-        last = stage_maps(self.net, images)[-1]
+        last = level_maps(self.net, images)[-1]
         mask = self._challenge(last.detach(), labels)
         return self.cross_entropy(self._logits_of(last * mask), labels)
 

@@ -1,8 +1,8 @@
-"""The search as CUDA graphs: a block of steps is recorded once and replayed, with no Python and no waiting between.
+"""The search as CUDA graphs: a chunk of steps is captured once and replayed, with no Python and no waiting between.
 
 All that a search remembers lies in tensors of fixed size that a step reads and writes in place, its step count too, so
 that a replay goes on where the last one ended. The arithmetic of an MLP decoder is compiled; other decoders are
-recorded as they are, autograd included.
+captured as they are, autograd included.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["COMPILED", "TensorSearch", "compiled"]
 State = tuple[torch.Tensor, ...]
 """Steps so far `(1,)`, u, what the step rule remembers, what the stopping rule remembers."""
 
-_BLOCK = 50
+_CHUNK = 50
 _WARM_UP = 3
 _MOST_KEPT = 8
 
@@ -89,7 +89,7 @@ class TensorSearch:
             """The state after one more step. numbers: `(steps, m)`, the step rule's for each step."""
             count, u, *memory = state
             loss, gradient = measure(u, *targets)
-            # A block is warmed up by steps that may lie beyond the last.
+            # A chunk is warmed up by steps that may lie beyond the last.
             now = numbers.index_select(0, count.clamp(max=len(numbers) - 1)).unbind(1) if numbers.numel() else ()
             u, moved = rule.move(u, gradient, tuple(memory[:remembered]), now)
             return count + 1, u, *moved, *watcher.watch(count, loss, u, tuple(memory[remembered:]))
@@ -126,19 +126,19 @@ class TensorSearch:
         self._write(tuple(x.clone() if x.untyped_storage().data_ptr() in held else x for x in after))
 
     def run(self, graphs: bool) -> None:
-        """All steps; `graphs` records them once and replays them."""
+        """All steps; `graphs` captures them once and replays them."""
         left = self.steps
         while left > 0:
-            block = min(_BLOCK, left)
+            chunk = min(_CHUNK, left)
             if graphs:
-                self._graph(block).replay()
+                self._graph(chunk).replay()
             else:
-                for _ in range(block):
+                for _ in range(chunk):
                     self.step()
-            left -= block
+            left -= chunk
 
-    def _graph(self, block: int) -> torch.cuda.CUDAGraph:
-        if block not in self._graphs:
+    def _graph(self, chunk: int) -> torch.cuda.CUDAGraph:
+        if chunk not in self._graphs:
             kept = tuple(value.clone() for value in self.state)
             stream = torch.cuda.Stream()
             stream.wait_stream(torch.cuda.current_stream())
@@ -148,11 +148,11 @@ class TensorSearch:
             torch.cuda.current_stream().wait_stream(stream)
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
-                for _ in range(block):
+                for _ in range(chunk):
                     self.step()
             self._write(kept)
-            self._graphs[block] = graph
-        return self._graphs[block]
+            self._graphs[chunk] = graph
+        return self._graphs[chunk]
 
     def result(self) -> tuple[torch.Tensor, torch.Tensor]:
         """u* `(rows, k)` and the steps to it, `(rows,)`."""
@@ -178,22 +178,22 @@ def _matmul_precision(precision: str) -> Iterator[None]:
 _known: WeakKeyDictionary[nn.Module, dict[object, TensorSearch]] = WeakKeyDictionary()
 
 
-def _recorded(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: SearchConfig) -> TensorSearch:
-    """The recorded search for these shapes and settings, remembered with the decoder it belongs to."""
+def _captured(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, config: SearchConfig) -> TensorSearch:
+    """The captured search for these shapes and settings, remembered with the decoder it belongs to."""
     rows = starts.flatten(0, 1)
 
-    def record() -> TensorSearch:
+    def capture() -> TensorSearch:
         return TensorSearch(decode, config, targets, rows, compile=not why_no_triton(starts.device))
 
     if not isinstance(decode, nn.Module):
-        return record()
+        return capture()
     version = weights_version(decode.parameters())
     key = (replace(config, engine="auto", tile=0), starts.shape[:2], starts.dtype, starts.device, version)
     known = _known.setdefault(decode, {})
     if key not in known:
         while len(known) >= _MOST_KEPT:
             known.pop(next(iter(known)))
-        known[key] = record()
+        known[key] = capture()
     return known[key]
 
 
@@ -202,7 +202,7 @@ def compiled(decode: Decoder, targets: torch.Tensor, starts: torch.Tensor, confi
     n, s, k = starts.shape
     rows = starts.reshape(n * s, k)
     with torch.no_grad(), _matmul_precision(config.resolved_precision):
-        search = _recorded(decode, targets, starts, config)
+        search = _captured(decode, targets, starts, config)
         with search.lock:
             search.reset(targets, rows)
             before = search.loss(rows)

@@ -45,7 +45,7 @@ class Engine:
         device_type: the kind of device it needs; None takes any.
         further_reason: why it cannot run this decoder with these settings, beyond that; empty where it can.
         row_by_row: it never looks at another row, so that its tiles need no filling up.
-        recordable: it launches nothing from Python that a CUDA graph could not hold.
+        capturable: it launches nothing from Python that a CUDA graph could not hold.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Engine:
     device_type: str | None = None
     further_reason: Callable[[Decoder, SearchConfig, torch.device], str] = lambda *asked: ""
     row_by_row: bool = False
-    recordable: bool = False
+    capturable: bool = False
 
     def why_not(self, decode: Decoder, config: SearchConfig, device: torch.device) -> str:
         """Why it declines this search; empty where it takes it."""

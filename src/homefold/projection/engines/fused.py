@@ -169,5 +169,5 @@ FUSED = Engine(
     device_type="cuda",
     further_reason=_why_no_kernel,
     row_by_row=True,
-    recordable=True,
+    capturable=True,
 )

@@ -49,6 +49,6 @@ def starting_latents(config: SearchConfig, manifold: Manifold, targets: torch.Te
 def _drawn(count: int, latent_dim: int, seed: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """`(count, latent_dim)`, drawn on the CPU so that they are the same on every device.
 
-    Remembered for good: a recorded search reads them where they lie.
+    Remembered for good: a captured search reads them where they lie.
     """
     return torch.randn(count, latent_dim, generator=generator(seed, "starts")).to(device, dtype)

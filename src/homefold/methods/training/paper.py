@@ -33,7 +33,7 @@ from homefold.stages.train import planned_stages, train_stages
 from homefold.stages.trained_model import TrainedModel
 from homefold.store.stage_store import Stage, StageId
 
-__all__ = ["HomeMethod", "project_with_offset"]
+__all__ = ["PaperMethod", "project_with_offset"]
 
 _PAPER = "Pandey et al., CVPR 2021"
 _GAN_EPOCHS_PER_VAE_EPOCH = 1.5  # the ratio of their defaults
@@ -42,7 +42,7 @@ _OFFSET_ROWS = 1024
 
 
 @dataclass(frozen=True)
-class HomeMethod(Method):
+class PaperMethod(Method):
     """z = f(x); u* = argmin 1 − cos(z, G(u)); the answer is C(G(u*)), or C(z) without projection.
 
     Args:
@@ -75,34 +75,34 @@ class HomeMethod(Method):
         return planned_stages(key, projected=self.manifold is not None)
 
     def train(self, task: TrainingTask) -> TrainedMethod:
-        return TrainedHome(self, train_stages(task, projected=self.manifold is not None))
+        return TrainedPaperMethod(self, train_stages(task, projected=self.manifold is not None))
 
 
 @method_named(
     "without-projection", "w/o G", 2021, _PAPER, "The features of the method and its classifier, without projection."
 )
 def _without_projection(about: MethodInfo) -> Method:
-    return HomeMethod(about, manifold=None)
+    return PaperMethod(about, manifold=None)
 
 
 @method_named("without-features", "w/o f", 2021, _PAPER, "Projection on the features of Deep All.")
 def _without_features(about: MethodInfo) -> Method:
-    return HomeMethod(about, features="deep-all")
+    return PaperMethod(about, features="deep-all")
 
 
 @method_named("nearest", "1-NN", 2021, _PAPER, "The nearest source feature stands for the projection.")
 def _nearest(about: MethodInfo) -> Method:
-    return HomeMethod(about, manifold="nearest")
+    return PaperMethod(about, manifold="nearest")
 
 
 @method_named("vae", "Full method (VAE)", 2021, _PAPER, "Projection onto the manifold of a VAE.")
 def _vae(about: MethodInfo) -> Method:
-    return HomeMethod(about)
+    return PaperMethod(about)
 
 
 @method_named("gan", "Full method (GAN)", 2021, _PAPER, "Projection onto the manifold of a GAN.")
 def _gan(about: MethodInfo) -> Method:
-    return HomeMethod(about, manifold="gan")
+    return PaperMethod(about, manifold="gan")
 
 
 def _manifold_config(config: HomefoldConfig, kind: str, preset: str) -> ManifoldConfig:
@@ -118,10 +118,10 @@ def _manifold_config(config: HomefoldConfig, kind: str, preset: str) -> Manifold
     return replace(given, kind="gan", optimizer="adamw", learning_rate=None, epochs=epochs)
 
 
-class TrainedHome(TrainedMethod):
+class TrainedPaperMethod(TrainedMethod):
     """Answers through f, G and C."""
 
-    def __init__(self, method: HomeMethod, trained: TrainedModel) -> None:
+    def __init__(self, method: PaperMethod, trained: TrainedModel) -> None:
         self.method, self.trained = method, trained
 
     @property
@@ -138,7 +138,7 @@ class TrainedHome(TrainedMethod):
             plain = self.trained.answer(images, projected=False, styled=True)
             return Answers(plain.predictions, plain.seconds, self.model.prepare(plain.features))
         before = self.trained.answer(images, projected=False)
-        after = self.trained.answer(images, bring_home=self._search if self.method.stop_offset else None)
+        after = self.trained.answer(images, project_by=self._search if self.method.stop_offset else None)
         assert after.found is not None
         return Answers(
             after.predictions,

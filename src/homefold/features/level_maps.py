@@ -1,4 +1,4 @@
-"""A backbone cut into stages: the feature maps on the way from pixels to z, for methods that look inside."""
+"""A backbone cut into levels: the feature maps on the way from pixels to z, for methods that look inside."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from homefold.features.network import FeatureNet
 
 __all__ = [
-    "BackboneStages",
+    "BackboneLevels",
     "NamedPart",
-    "backbone_stages",
+    "backbone_levels",
     "chain",
     "cut_after",
     "features_from_map",
+    "level_maps",
     "named_cuts",
-    "stage_maps",
 ]
 
 Step = Callable[[torch.Tensor], torch.Tensor]
@@ -33,15 +33,15 @@ NamedPart = tuple[str, Sequence[nn.Module]]
 
 
 @dataclass(frozen=True, eq=False)
-class BackboneStages:
+class BackboneLevels:
     """A backbone as steps.
 
     Args:
-        stages: each from a map `(n, c, h, w)` to the next, the first from normalised images.
+        levels: each from a map `(n, c, h, w)` to the next, the first from normalised images.
         finish: from the last map to the backbone's output `(n, d)`.
     """
 
-    stages: tuple[Step, ...]
+    levels: tuple[Step, ...]
     finish: Step
 
 
@@ -67,16 +67,16 @@ def named_cuts(layers: Iterable[nn.Module], kind: type[nn.Module], name: str) ->
     return [(f"{name}{number}", part) for number, part in enumerate([*parts, rest], start=1) if part]
 
 
-def backbone_stages(backbone: nn.Module) -> BackboneStages:
-    """The stages of any residual network, AlexNet, the digits nets and the wide residual network.
+def backbone_levels(backbone: nn.Module) -> BackboneLevels:
+    """The levels of any residual network, AlexNet, the digits nets and the wide residual network.
 
     A residual network gives the maps after its four layers, the wide one those after its groups (the last normalised
     and active), AlexNet and the digits nets those after each pooling, the digits nets' active.
     """
-    own = getattr(backbone, "map_stages", None)
+    own = getattr(backbone, "map_levels", None)
     if ismethod(own):
-        stages: BackboneStages = own()
-        return stages
+        levels: BackboneLevels = own()
+        return levels
     if all(hasattr(backbone, name) for name in ("conv1", "bn1", "layer1", "layer2", "layer3", "layer4")):
         return _residual(backbone)
     if hasattr(backbone, "features") and hasattr(backbone, "avgpool") and hasattr(backbone, "classifier"):
@@ -87,33 +87,33 @@ def backbone_stages(backbone: nn.Module) -> BackboneStages:
     )
 
 
-def stage_maps(net: FeatureNet, images: torch.Tensor) -> list[torch.Tensor]:
-    """The map `(n, c, h, w)` after each stage, first to last. images: `(n, 3, h, w)` in [0, 1]."""
+def level_maps(net: FeatureNet, images: torch.Tensor) -> list[torch.Tensor]:
+    """The map `(n, c, h, w)` after each level, first to last. images: `(n, 3, h, w)` in [0, 1]."""
     x = (images - net.mean) / net.std
     maps = []
-    for stage in backbone_stages(net.backbone).stages:
-        x = stage(x)
+    for level in backbone_levels(net.backbone).levels:
+        x = level(x)
         maps.append(x)
     return maps
 
 
 def features_from_map(net: FeatureNet, last: torch.Tensor) -> torch.Tensor:
-    """z `(n, d)` from the last of `stage_maps`: pooling, the rest of the backbone, and the head."""
-    z: torch.Tensor = net.head(backbone_stages(net.backbone).finish(last))
+    """z `(n, d)` from the last of `level_maps`: pooling, the rest of the backbone, and the head."""
+    z: torch.Tensor = net.head(backbone_levels(net.backbone).finish(last))
     return z
 
 
-def _alexnet(net: nn.Module) -> BackboneStages:
+def _alexnet(net: nn.Module) -> BackboneLevels:
     features, avgpool, classifier = net.features, net.avgpool, net.classifier
     assert isinstance(features, nn.Sequential)
-    stages, rest = cut_after(features, nn.MaxPool2d)
+    levels, rest = cut_after(features, nn.MaxPool2d)
     last = chain(rest)
-    return BackboneStages(tuple(map(chain, stages)), lambda x: classifier(torch.flatten(avgpool(last(x)), 1)))  # type: ignore[operator]
+    return BackboneLevels(tuple(map(chain, levels)), lambda x: classifier(torch.flatten(avgpool(last(x)), 1)))  # type: ignore[operator]
 
 
-def _residual(net: nn.Module) -> BackboneStages:
+def _residual(net: nn.Module) -> BackboneLevels:
     first = getattr(net, "relu", None) or net.act1  # timm and torchvision call it differently
     steps: list[Step] = [net.conv1, net.bn1, first, net.maxpool, net.layer1]  # type: ignore[list-item]
     rest: list[Step] = [net.layer2, net.layer3, net.layer4]  # type: ignore[list-item]
     pool, last = (net.avgpool, net.fc) if hasattr(net, "avgpool") else (net.global_pool, net.fc)
-    return BackboneStages((chain(steps), *rest), lambda x: last(torch.flatten(pool(x), 1)))  # type: ignore[operator]
+    return BackboneLevels((chain(steps), *rest), lambda x: last(torch.flatten(pool(x), 1)))  # type: ignore[operator]
