@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
-from torch.func import functional_call
 from torch.nn import functional as F
 
 from homefold.features.network import FeatureNet
 from homefold.methods.recipe import DIGITS, PRETRAINED, SMALL, ZHOU_ON_PACS, Recipe
 from homefold.methods.registry import method_named
+from homefold.methods.training.inner_step import frozen_call
 from homefold.methods.training.learner import Batch, Learner, LearningTask, TrainingImages, scale_gradient
 from homefold.methods.training.learner_method import LearnerMethod, tunable
 
-__all__ = ["Ddaig", "DdaigLearner", "TransformationNet", "frozen_call"]
+__all__ = ["Ddaig", "DdaigLearner", "TransformationNet"]
 
 _START = 0.02
 
@@ -142,11 +142,3 @@ class DdaigLearner(Learner[Ddaig]):
         # The classifier takes this loss times the share; the transformation behind it takes all of it.
         kept = self.cross_entropy(self.logits(scale_gradient(moved, 1 / share)), batch.labels)
         return (1 - share) * own + share * kept + told - fooled
-
-
-def frozen_call(module: nn.Module, x: torch.Tensor) -> torch.Tensor:
-    """`module(x)` with a gradient for `x` but none for the module, whose running statistics stay as they are."""
-    state = {name: parameter.detach() for name, parameter in module.named_parameters()}
-    state |= {name: buffer.clone() for name, buffer in module.named_buffers()}
-    result: torch.Tensor = functional_call(module, state, (x,))
-    return result
