@@ -7,6 +7,7 @@ from itertools import combinations
 
 import pytest
 import torch
+from scipy.stats import beta
 from torch.nn import functional as F
 
 from homefold.errors import ConfigError
@@ -56,7 +57,7 @@ class TestMixup:
         found = learner.loss(batch)
         torch.manual_seed(3)
         partner = other_domain(batch.domains)
-        share = torch.distributions.Beta(0.5, 0.5).sample((len(batch),))
+        share = beta.ppf(torch.rand(len(batch)).numpy(), 0.5, 0.5)
         expected = 0.0
         for i in range(len(batch)):
             j, own = int(partner[i]), float(share[i])
@@ -64,7 +65,7 @@ class TestMixup:
             both = batch.labels[[i, j]]
             told = F.log_softmax(learner.logits(image[None]), dim=1)[0, both]
             expected -= (own * told[0] + (1 - own) * told[1]).item() / len(batch)
-        assert found.item() == pytest.approx(expected, rel=1e-4)
+        assert found.item() == pytest.approx(expected, rel=1e-3)
 
 
 class TestCoral:

@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 from torch.nn import functional as F
 
+from homefold.features.mix_style import beta_quantiles, draw_beta
 from homefold.features.network import FeatureNet
 from homefold.methods.recipe import DOMAIN_BED
 from homefold.methods.registry import method_named
@@ -49,12 +50,17 @@ class Mixup(LearnerMethod):
 
 
 class _MixupLearner(Learner[Mixup]):
+    def __init__(self, net: FeatureNet, task: LearningTask, settings: Mixup) -> None:
+        super().__init__(net, task, settings)
+        if settings.alpha:
+            self.register_buffer("quantiles", beta_quantiles(settings.alpha), persistent=False)
+
     def loss(self, batch: Batch) -> torch.Tensor:
-        alpha = self.settings.alpha
-        if not alpha:
+        if not self.settings.alpha:
             return super().loss(batch)
         partner = other_domain(batch.domains)
-        share = torch.distributions.Beta(alpha, alpha).sample((len(batch),)).to(batch.images)
+        # On the device: a draw on the CPU would make the step wait for it.
+        share = draw_beta(torch.rand(len(batch), device=batch.images.device), self.get_buffer("quantiles"))
         logits = self.logits(torch.lerp(batch.images[partner], batch.images, share.view(-1, 1, 1, 1))).float()
         own = F.cross_entropy(logits, batch.labels, reduction="none")
         its = F.cross_entropy(logits, batch.labels[partner], reduction="none")
