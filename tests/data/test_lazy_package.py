@@ -49,8 +49,8 @@ def test_all_built_in_datasets_are_known_whichever_file_is_imported_first(first)
         "print(*(entry.name for entry in list_datasets()))"
     )
     assert names == (
-        "digits-mini cifar10-c digits-dg digits-few-shot folder manifest office-home pacs pattern saved-dataset vlcs "
-        "webdataset"
+        "digits-mini camelyon17 cifar10-c digits-dg digits-few-shot domainnet folder manifest office-home pacs pattern "
+        "saved-dataset terra-incognita vlcs webdataset"
     )
 
 

@@ -1,4 +1,4 @@
-"""`homefold data`: list, describe, verify and fetch datasets, and look after the cache of decoded images."""
+"""`homefold data`: list, describe, verify, fetch and make datasets, and look after the cache of decoded images."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ COMMANDS = {
     "describe": Command("the domains and classes of a dataset or a folder", __name__, "run_describe"),
     "verify": Command("decode every image; report wrong counts, bad and duplicate ones", __name__, "run_verify"),
     "get": Command("download a dataset, where torchvision can", __name__, "run_get"),
+    "make": Command("make cifar10-c, the corruptions, from CIFAR-10", "homefold.cli.data_make", "run_make"),
     "cache": Command("show, limit and clear the cache of decoded images", "homefold.cli.data_cache", "run_cache"),
 }
 _END = """\
@@ -48,6 +49,7 @@ examples:
   homefold data verify photos/ --json
   homefold data verify pacs /data/pacs
   homefold data get digits-few-shot --to /data/digits
+  homefold data make cifar10-c /data/cifar
   homefold data cache --limit 20GB
 """
 

@@ -224,9 +224,9 @@ def archive_images(path: Path) -> list[tuple[PurePosixPath, ArchiveImage]]:
     ]
 
 
-def archive_texts(path: Path, ending: str) -> dict[str, bytes]:
+def archive_texts(path: Path, *endings: str) -> dict[str, bytes]:
     """The members of a tar or zip whose names end so (in `_kfold.txt`, say), by the last part of their names."""
-    return {name.name: content for name, content in archive_members(path, ending).items()}
+    return {name.name: content for name, content in archive_members(path, *endings).items()}
 
 
 def archive_members(path: Path, *endings: str) -> dict[PurePosixPath, bytes]:

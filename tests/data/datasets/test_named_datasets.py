@@ -15,7 +15,7 @@ from trees import numbered, pixels_of, png, write_folder, write_tar, write_zip
 
 from homefold import Homefold
 from homefold.data import load_dataset, verify_dataset
-from homefold.data.datasets.cifar10_c import CIFAR10_CLASSES
+from homefold.data.cifar10 import CIFAR10_CLASSES
 from homefold.data.datasets.office_home import OFFICE_HOME_CLASSES
 from homefold.data.datasets.pacs import PACS_CLASSES, PACS_COUNTS, PACS_DOMAINS, find_pacs
 from homefold.data.index import LoadRequest
@@ -587,6 +587,7 @@ def test_an_array_cannot_be_made_of_another_type(cifar):
 
 def test_every_entry_says_all_a_person_must_know_and_its_published_counts_fit_it():
     names = {"pacs", "vlcs", "office-home", "digits-dg", "cifar10-c", "digits-few-shot", "digits-mini"}
+    names |= {"camelyon17", "domainnet", "terra-incognita"}
     names |= {"folder", "manifest", "pattern", "saved-dataset", "webdataset"}
     entries = {entry.name: entry for entry in list_datasets()}
     assert set(entries) == names
@@ -604,6 +605,9 @@ def test_every_entry_says_all_a_person_must_know_and_its_published_counts_fit_it
         "digits-dg": 24_000,
         "cifar10-c": 50_000 + 19 * 5 * 10_000,
         "digits-few-shot": 70_000 + 9_298 + 99_289,
+        "camelyon17": 455_954,
+        "domainnet": 586_575,
+        "terra-incognita": 24_330,
     }
     assert {domain: sum(counts) for domain, counts in PACS_COUNTS.items()} == {
         "art_painting": 2048,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
-from homefold.data.archives import ArchiveImage, archive_texts
 from homefold.data.index import ImageIndex, LoadRequest
 from homefold.data.layout import Layout, find_images_of
-from homefold.data.paths import reading
 from homefold.data.registry import DatasetEntry, register_dataset
+from homefold.data.split_lists import SplitList, lists_beside, lists_packed
 from homefold.errors import DataError
 from homefold.runtime.text import some
 
@@ -33,7 +32,7 @@ _LAYOUT = Layout(
 )
 _LISTS = {"train": "train", "crossval": "val"}
 _LIST_ENDING = "_kfold.txt"
-_LIST_FOLDERS = ("splits", ".", "*/splits", "*")
+_LIST_PLACES = ("splits", ".", "*/splits", "*")
 
 
 @register_dataset(
@@ -53,15 +52,16 @@ _LIST_FOLDERS = ("splits", ".", "*/splits", "*")
 def find_pacs(request: LoadRequest) -> ImageIndex:
     """The images of PACS, with the official splits where `*_kfold.txt` lists lie beside them or in their archive."""
     index = find_images_of(_LAYOUT, request)
-    folder = request.folder if request.folder.is_dir() else request.folder.parent
     wanted = {domain: [_list_name(domain, kind) for kind in _LISTS] for domain in index.domain_names}
     every = [name for names in wanted.values() for name in names]
-    lists = _lists_beside(folder, every) or _packed_lists(index, every)
+    lists = lists_beside(request.folder, every, _LIST_PLACES) or lists_packed(index, every)
     if not lists:
         return index
     lacking = [domain for domain, names in wanted.items() if not lists.keys() >= set(names)]
     if lacking:
-        warning = f"There are no complete split lists for {', '.join(lacking)} in {folder}: no official split is used."
+        warning = (
+            f"There are no complete split lists for {', '.join(lacking)} in {index.root}: no official split is used."
+        )
         return replace(index, warnings=(*index.warnings, warning), splits=())
     return _with_splits(index, lists)
 
@@ -70,35 +70,16 @@ def _list_name(domain: str, kind: str) -> str:
     return f"{domain}_{kind}{_LIST_ENDING}"
 
 
-def _lists_beside(folder: Path, names: list[str]) -> dict[str, tuple[str, bytes]]:
-    """By name, the path and content of each list, from the first place that has one."""
-    lists = {}
-    for name in names:
-        path = next((path for place in _LIST_FOLDERS for path in sorted(folder.glob(f"{place}/{name}"))), None)
-        if path is not None:
-            with reading(path, "a list of images"):
-                lists[name] = (str(path), path.read_bytes())
-    return lists
-
-
-def _packed_lists(index: ImageIndex, names: list[str]) -> dict[str, tuple[str, bytes]]:
-    """Likewise from the archives that the images lie in."""
-    lists: dict[str, tuple[str, bytes]] = {}
-    for archive in dict.fromkeys(source.archive for source in index.sources if isinstance(source, ArchiveImage)):
-        for name, content in archive_texts(archive, _LIST_ENDING).items():
-            if name in names:
-                lists.setdefault(name, (f"{archive}/{name}", content))
-    return lists
-
-
-def _with_splits(index: ImageIndex, lists: dict[str, tuple[str, bytes]]) -> ImageIndex:
+def _with_splits(index: ImageIndex, lists: dict[str, SplitList]) -> ImageIndex:
     split_of: dict[tuple[str, str, str], str] = {}
     for domain in index.domain_names:
         for kind, split in _LISTS.items():
-            path, content = lists[_list_name(domain, kind)]
-            for key in _read_list(path, content, domain):
+            found = lists[_list_name(domain, kind)]
+            for key in _read_list(found, domain):
                 if split_of.setdefault(key, split) != split:
-                    raise DataError(f"{path} and another list both hold {'/'.join(key)}. Take the official lists.")
+                    raise DataError(
+                        f"{found.path} and another list both hold {'/'.join(key)}. Take the official lists."
+                    )
     keys = [
         (index.domain_names[domain], index.class_names[label], PurePosixPath(source.path).stem)
         for domain, label, source in zip(index.domains.tolist(), index.labels.tolist(), index.sources, strict=True)
@@ -116,25 +97,19 @@ def _with_splits(index: ImageIndex, lists: dict[str, tuple[str, bytes]]) -> Imag
     return replace(index, splits=tuple(split_of[key] for key in keys), warnings=warnings)
 
 
-def _read_list(path: str, content: bytes, domain: str) -> Iterator[tuple[str, str, str]]:
+def _read_list(found: SplitList, domain: str) -> Iterator[tuple[str, str, str]]:
     """`(domain, class, stem)` of every line `domain/class/name.ext label`; labels count from 1 and must agree."""
-    try:
-        lines = content.decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise DataError(f"{path} is no text; take the official lists, or move it away.") from None
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        name, _, label = line.strip().rpartition(" ")
+    for number, line in found.lines():
+        name, _, label = line.rpartition(" ")
         parts = PurePosixPath(name.strip()).parts
         if len(parts) < 3 or parts[-3] != domain or not label.isdigit():
-            raise DataError(f"{path}, line {number}: expected '{domain}/<class>/<image> <label>'; got {line!r}.")
+            raise DataError(f"{found.path}, line {number}: expected '{domain}/<class>/<image> <label>'; got {line!r}.")
         if parts[-2] not in PACS_CLASSES:
-            raise DataError(f"{path}, line {number}: there is no class {parts[-2]!r}; got {line!r}.")
+            raise DataError(f"{found.path}, line {number}: there is no class {parts[-2]!r}; got {line!r}.")
         expected = PACS_CLASSES.index(parts[-2]) + 1
         if int(label) != expected:
             raise DataError(
-                f"{path}, line {number}: the label of {parts[-2]} is {expected}, since these lists count from 1; "
+                f"{found.path}, line {number}: the label of {parts[-2]} is {expected}, since these lists count from 1; "
                 f"got {label}. Take the official lists."
             )
         yield domain, parts[-2], PurePosixPath(parts[-1]).stem

@@ -1,0 +1,35 @@
+"""TerraIncognita: animals before four camera traps, as DomainBed chose them."""
+
+from __future__ import annotations
+
+from homefold.data.index import ImageIndex, LoadRequest
+from homefold.data.layout import Layout, find_images_of
+from homefold.data.registry import DatasetEntry, register_dataset
+
+__all__ = ["find_terra_incognita"]
+
+_COUNTS = {"location_38": 9736, "location_43": 3970, "location_46": 5883, "location_100": 4741}
+_NAMES = "bird bobcat cat coyote dog empty opossum rabbit raccoon squirrel"
+_LAYOUT = Layout(
+    "terra-incognita",
+    domains={name: (name.replace("location_", "L"),) for name in _COUNTS},
+    classes=dict.fromkeys(_NAMES.split(), ()),
+)
+
+
+@register_dataset(
+    DatasetEntry(
+        name="terra-incognita",
+        description="Nine kinds of animals, or none, before four camera traps: 24,330 photos.",
+        source="DomainBed's download script, which takes them from Caltech Camera Traps (lila.science)",
+        licence="Community Data License Agreement, permissive",
+        layout="<root>/<location_38|location_43|location_46|location_100>/<class>/<image>",
+        domains=tuple(_COUNTS),
+        classes=tuple(_LAYOUT.classes),
+        # Of what the script makes today. Copies of its first years had 24,788 images; neither is published by class.
+        published=_COUNTS,
+    )
+)
+def find_terra_incognita(request: LoadRequest) -> ImageIndex:
+    """The images of TerraIncognita; `L38` and `location_38` are the same."""
+    return find_images_of(_LAYOUT, request)
