@@ -55,7 +55,7 @@ def make_cifar10_c(
     """
     folder, request = to or root / "CIFAR-10-C", LoadRequest(root=root, reporter=reporter)
     images, labels = _clean(request)
-    about = {"note": _NOTE, "seed": seed, "images": hashlib.sha256(np.ascontiguousarray(images)).hexdigest()}
+    about = {"note": _NOTE, "seed": seed, "images": hashlib.sha256(images.tobytes()).hexdigest()}
     _require_own(folder, about)
     whole = tuple(severities) == SEVERITIES
     blocks = [SEVERITIES] if whole else [(severity,) for severity in severities]
@@ -92,7 +92,7 @@ def _made(images: np.ndarray, name: str, severity: int, seed: int, request: Load
 
     starts = range(0, len(images), _CHUNK)
     # Only reading an image can find it bad, and these have been read.
-    return np.concatenate(list(map_images(make, starts, f"{name} {severity}", request)))  # type: ignore[arg-type]
+    return np.concatenate(list(map_images(make, starts, f"{name} {severity}", request)))
 
 
 def _require_own(folder: Path, about: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 from scipy import ndimage  # type: ignore[import-untyped]
 
-from homefold.data.corruptions.values import to_bytes, to_floats
+from homefold.data.corruptions.values import Floats, to_bytes, to_floats
 
 __all__ = ["blurred", "defocus_blur", "gaussian_blur", "glass_blur", "motion_blur", "moved", "zoom_blur", "zoomed"]
 
@@ -21,19 +21,19 @@ _MOTION = ((6, 1.0), (6, 1.5), (6, 2.0), (8, 2.0), (9, 2.5))
 _ZOOM_END = (1.06, 1.11, 1.16, 1.21, 1.26)
 
 
-def blurred(x: np.ndarray, sigma: float, *, mode: str = "nearest", truncate: float = 4.0) -> np.ndarray:
+def blurred(x: Floats, sigma: float, *, mode: str = "nearest", truncate: float = 4.0) -> Floats:
     """A Gaussian blur over the height and width of `(n, h, w, …)`."""
     along = (0.0, sigma, sigma, *(0.0,) * (x.ndim - 3))
-    found: np.ndarray = ndimage.gaussian_filter(x, along, mode=mode, truncate=truncate)
+    found: Floats = ndimage.gaussian_filter(x, along, mode=mode, truncate=truncate)
     return found
 
 
-def gaussian_blur(x: np.ndarray, level: int, random: np.random.Generator) -> np.ndarray:
+def gaussian_blur(x: Floats, level: int, random: np.random.Generator) -> Floats:
     """A Gaussian blur."""
     return blurred(x, _GAUSSIAN[level])
 
 
-def glass_blur(x: np.ndarray, level: int, random: np.random.Generator) -> np.ndarray:
+def glass_blur(x: Floats, level: int, random: np.random.Generator) -> Floats:
     """A blur, pixels that show a neighbour's colour, and the blur again.
 
     The published code means to swap the two pixels; what it does is to copy, which is done here.
@@ -52,23 +52,23 @@ def glass_blur(x: np.ndarray, level: int, random: np.random.Generator) -> np.nda
 
 
 @cache
-def _disk(radius: float, edge: float) -> np.ndarray:
+def _disk(radius: float, edge: float) -> Floats:
     """A disk of sum 1 whose edge is softened by a Gaussian of three taps."""
     reach = np.arange(-int(radius) - 1, int(radius) + 2)
     disk = (reach[:, None] ** 2 + reach**2 <= radius**2).astype(float)
     taps = np.exp(-np.array([1.0, 0.0, 1.0]) / (2 * edge**2))
     taps /= taps.sum()
-    soft: np.ndarray = ndimage.correlate(disk / disk.sum(), np.outer(taps, taps), mode="constant")
+    soft: Floats = ndimage.correlate(disk / disk.sum(), np.outer(taps, taps), mode="constant")
     return soft
 
 
-def defocus_blur(x: np.ndarray, level: int, random: np.random.Generator) -> np.ndarray:
+def defocus_blur(x: Floats, level: int, random: np.random.Generator) -> Floats:
     """A blur by a disk."""
-    found: np.ndarray = ndimage.correlate(x, _disk(*_DEFOCUS[level])[None, :, :, None], mode="mirror")
+    found: Floats = ndimage.correlate(x, _disk(*_DEFOCUS[level])[None, :, :, None], mode="mirror")
     return found
 
 
-def moved(x: np.ndarray, radius: int, sigma: float, degrees: np.ndarray) -> np.ndarray:
+def moved(x: Floats, radius: int, sigma: float, degrees: Floats) -> Floats:
     """A blur along half a line, each of the images `(n, h, w, …)` in its own direction, as ImageMagick does it."""
     n, height, width = x.shape[:3]
     distances = np.arange(2 * radius + 1)
@@ -84,13 +84,13 @@ def moved(x: np.ndarray, radius: int, sigma: float, degrees: np.ndarray) -> np.n
     return np.rint(found * 255) / 255
 
 
-def motion_blur(x: np.ndarray, level: int, random: np.random.Generator) -> np.ndarray:
+def motion_blur(x: Floats, level: int, random: np.random.Generator) -> Floats:
     """The image moved, more or less across."""
     return moved(x, *_MOTION[level], random.uniform(-45, 45, len(x)))
 
 
 @cache
-def _zoom_matrix(side: int, factor: float) -> np.ndarray:
+def _zoom_matrix(side: int, factor: float) -> Floats:
     """`(side, side)`: linear interpolation of the middle part of a line, enlarged and cut to its length."""
     part = int(np.ceil(side / factor))
     start = (side - part) // 2
@@ -101,14 +101,14 @@ def _zoom_matrix(side: int, factor: float) -> np.ndarray:
     return matrix
 
 
-def zoomed(x: np.ndarray, factor: float) -> np.ndarray:
+def zoomed(x: Floats, factor: float) -> Floats:
     """The middle of images `(…, h, w)`, enlarged."""
     rows, columns = (_zoom_matrix(side, factor) for side in x.shape[-2:])
-    found: np.ndarray = rows @ x @ columns.T
+    found: Floats = rows @ x @ columns.T
     return found
 
 
-def zoom_blur(x: np.ndarray, level: int, random: np.random.Generator) -> np.ndarray:
+def zoom_blur(x: Floats, level: int, random: np.random.Generator) -> Floats:
     """The mean of the image and of what it shows as it is enlarged."""
     factors = np.arange(1, _ZOOM_END[level], 0.01)
     planes = np.ascontiguousarray(np.moveaxis(x, -1, 1))

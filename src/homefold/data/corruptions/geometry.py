@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from homefold.data.corruptions.blur import blurred
-from homefold.data.corruptions.values import to_bytes, to_floats
+from homefold.data.corruptions.values import Floats, to_bytes, to_floats
 
 __all__ = ["elastic_transform", "jpeg_compression", "pixelate"]
 
@@ -19,7 +19,7 @@ _JPEG_QUALITY = (80, 65, 58, 50, 40)
 _PIXELATED = (0.95, 0.9, 0.85, 0.75, 0.65)
 
 
-def elastic_transform(x: np.ndarray, level: int, random: np.random.Generator) -> np.ndarray:
+def elastic_transform(x: Floats, level: int, random: np.random.Generator) -> Floats:
     """An affine map by three points that move, then smooth displacements."""
     n, side = x.shape[0], x.shape[1]
     length, smooth, corners = (side * part for part in _ELASTIC[level])
@@ -36,21 +36,19 @@ def elastic_transform(x: np.ndarray, level: int, random: np.random.Generator) ->
     return _sampled(x, down + length * shifts[0], across + length * shifts[1], _reflected)
 
 
-def _mirrored(places: np.ndarray, side: int) -> np.ndarray:
+def _mirrored(places: Floats, side: int) -> Floats:
     """Indices beyond an edge, folded at its last pixel: `… 2 1 | 0 1 2 …`."""
     folded = np.abs(places) % (2 * side - 2)
     return np.where(folded < side, folded, 2 * side - 2 - folded)
 
 
-def _reflected(places: np.ndarray, side: int) -> np.ndarray:
+def _reflected(places: Floats, side: int) -> Floats:
     """Indices beyond an edge, folded behind its last pixel: `… 1 0 | 0 1 …`."""
     folded = places % (2 * side)
     return np.where(folded < side, folded, 2 * side - 1 - folded)
 
 
-def _sampled(
-    x: np.ndarray, rows: np.ndarray, columns: np.ndarray, fold: Callable[[np.ndarray, int], np.ndarray]
-) -> np.ndarray:
+def _sampled(x: Floats, rows: Floats, columns: Floats, fold: Callable[[Floats, int], Floats]) -> Floats:
     """`(n, h, w, 3)` at places `(n, h, w)` between pixels, linearly."""
     every, side = np.arange(len(x))[:, None, None], x.shape[1]
     top, left = np.floor(rows).astype(int), np.floor(columns).astype(int)
@@ -62,11 +60,11 @@ def _sampled(
     return found
 
 
-def _by_pillow(x: np.ndarray, change: Callable[[Image.Image], Image.Image]) -> np.ndarray:
+def _by_pillow(x: Floats, change: Callable[[Image.Image], Image.Image]) -> Floats:
     return to_floats(np.stack([np.asarray(change(Image.fromarray(image))) for image in to_bytes(x)]))
 
 
-def pixelate(x: np.ndarray, level: int, random: np.random.Generator) -> np.ndarray:
+def pixelate(x: Floats, level: int, random: np.random.Generator) -> Floats:
     """Fewer pixels, and as many as before again, by their means."""
     height, width = x.shape[1:3]
     small = (int(width * _PIXELATED[level]), int(height * _PIXELATED[level]))
@@ -74,7 +72,7 @@ def pixelate(x: np.ndarray, level: int, random: np.random.Generator) -> np.ndarr
     return _by_pillow(x, lambda image: image.resize(small, box).resize((width, height), box))
 
 
-def jpeg_compression(x: np.ndarray, level: int, random: np.random.Generator) -> np.ndarray:
+def jpeg_compression(x: Floats, level: int, random: np.random.Generator) -> Floats:
     """Stored as JPEG and read again."""
 
     def stored(image: Image.Image) -> Image.Image:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import ndimage
+from scipy import ndimage  # type: ignore[import-untyped]
 
 from homefold.data.corruptions.blur import blurred, moved, zoomed
-from homefold.data.corruptions.values import to_bytes, to_floats
+from homefold.data.corruptions.values import Bits, Bytes, Floats, to_bytes, to_floats
 
 __all__ = ["fog", "fractal", "frost", "snow", "spatter"]
 
@@ -30,21 +30,21 @@ _SPATTER = (
     (0.65, 0.1, 0.5, 0.68, 0.6, "mud"),
 )
 """Mean and deviation of the drops, their blur and threshold, the strength of water or the blur of mud."""
-_WATER = np.array([175, 238, 238]) / 255
-_MUD = np.array([63, 42, 20]) / 255
-_ICE = np.array([0.86, 0.95, 1.0])
-_GREY = np.array([0.299, 0.587, 0.114])
+_WATER: Floats = np.array([175, 238, 238]) / 255
+_MUD: Floats = np.array([63, 42, 20]) / 255
+_ICE: Floats = np.array([0.86, 0.95, 1.0])
+_GREY: Floats = np.array([0.299, 0.587, 0.114])
 _LEAST_MUD = 0.8
 _FARTHEST = 20.0
 _RELIEF = np.array([[-2, -1, 0], [-1, 1, 1], [0, 1, 2]])
 
 
-def fractal(n: int, side: int, decay: float, random: np.random.Generator) -> np.ndarray:
+def fractal(n: int, side: int, decay: float, random: np.random.Generator) -> Floats:
     """`(n, side, side)` clouds from 0 to 1 by the diamond-square rule on a torus; side is a power of two."""
     map_ = np.zeros((n, side, side))
     step, strength = side, 100.0
 
-    def around(sums: np.ndarray) -> np.ndarray:
+    def around(sums: Floats) -> Floats:
         return sums / 4 + strength * random.uniform(-strength, strength, sums.shape)
 
     while step >= 2:
@@ -61,37 +61,38 @@ def fractal(n: int, side: int, decay: float, random: np.random.Generator) -> np.
         )
         step, strength = half, strength / decay
     map_ -= map_.min(axis=(1, 2), keepdims=True)
-    return map_ / map_.max(axis=(1, 2), keepdims=True)
+    highest: Floats = map_.max(axis=(1, 2), keepdims=True)
+    return map_ / highest
 
 
-def fog(x: np.ndarray, level: int, random: np.random.Generator) -> np.ndarray:
+def fog(x: Floats, level: int, random: np.random.Generator) -> Floats:
     """Clouds in front of the image, as bright as before."""
     thick, decay = _FOG[level]
-    brightest = x.max(axis=(1, 2, 3), keepdims=True)
+    brightest: Floats = x.max(axis=(1, 2, 3), keepdims=True)
     clouds = fractal(len(x), x.shape[1], decay, random)[..., None]
     return (x + thick * clouds) * brightest / (brightest + thick)
 
 
-def frost(x: np.ndarray, level: int, random: np.random.Generator) -> np.ndarray:
+def frost(x: Floats, level: int, random: np.random.Generator) -> Floats:
     """Ice in front of the image. CIFAR-10-C took photographs of frost; here it is drawn: veins on clouded glass."""
     image, ice = _FROST[level]
     side = x.shape[1]
-    veins = np.max([1 - np.abs(2 * fractal(len(x), side, 1.6, random) - 1) for _ in range(2)], axis=0) ** 6
+    veins: Floats = np.max([1 - np.abs(2 * fractal(len(x), side, 1.6, random) - 1) for _ in range(2)], axis=0) ** 6
     glass = 0.25 + 0.45 * fractal(len(x), side, 2.0, random)
     return image * x + ice * np.clip(glass + 0.5 * veins, 0, 1)[..., None] * _ICE
 
 
-def snow(x: np.ndarray, level: int, random: np.random.Generator) -> np.ndarray:
+def snow(x: Floats, level: int, random: np.random.Generator) -> Floats:
     """Flakes that fall, in front of a paler image."""
     mean, deviation, factor, least, radius, sigma, share = _SNOW[level]
     flakes = zoomed(random.normal(mean, deviation, x.shape[:3]), factor)
     flakes = to_floats(to_bytes(np.where(flakes < least, 0, flakes)))
     flakes = moved(flakes, int(radius), sigma, random.uniform(-135, -45, len(x)))[..., None]
-    pale = np.maximum(x, (x @ _GREY)[..., None] * 1.5 + 0.5)
+    pale: Floats = np.maximum(x, (x @ _GREY)[..., None] * 1.5 + 0.5)
     return share * x + (1 - share) * pale + flakes + np.rot90(flakes, 2, axes=(1, 2))
 
 
-def spatter(x: np.ndarray, level: int, random: np.random.Generator) -> np.ndarray:
+def spatter(x: Floats, level: int, random: np.random.Generator) -> Floats:
     """Drops of water, or of mud where it is worse."""
     mean, deviation, sigma, least, last, kind = _SPATTER[level]
     drops = blurred(random.normal(mean, deviation, x.shape[:3]), float(sigma))
@@ -104,7 +105,7 @@ def spatter(x: np.ndarray, level: int, random: np.random.Generator) -> np.ndarra
     return x + float(last) * water[..., None] * _WATER
 
 
-def _edges(layers: np.ndarray, low: float = 50, high: float = 150) -> np.ndarray:
+def _edges(layers: Floats, low: float = 50, high: float = 150) -> Bits:
     """`(n, h, w)`: ridges of the gradient above `high`, and those above `low` that touch them (Canny)."""
     bytes_ = to_bytes(layers).astype(float)
     down, across = (ndimage.correlate1d(bytes_, [-1, 0, 1], axis=axis, mode="nearest") for axis in (1, 2))
@@ -121,25 +122,26 @@ def _edges(layers: np.ndarray, low: float = 50, high: float = 150) -> np.ndarray
         ridge |= (steps == step) & (size > behind) & (size >= ahead)
     in_image = np.zeros((3, 3, 3), dtype=bool)
     in_image[1] = True
-    found: np.ndarray = ndimage.binary_propagation(ridge & (size > high), in_image, ridge & (size > low))
+    found: Bits = ndimage.binary_propagation(ridge & (size > high), in_image, ridge & (size > low))
     return found
 
 
-def _water(drops: np.ndarray, edges: np.ndarray) -> np.ndarray:
+def _water(drops: Bytes, edges: Bits) -> Floats:
     """`(h, w)` from 0 to 1: how much water shows, as in a relief of the distance to the edge of a drop."""
     far = ndimage.distance_transform_edt(~edges) if edges.any() else np.full(edges.shape, _FARTHEST)
     far = ndimage.uniform_filter(np.minimum(far, _FARTHEST), 3, mode="mirror").astype(np.uint8)
     relief = ndimage.correlate(_equalised(far).astype(float), _RELIEF, mode="mirror").clip(0, 255)
-    shown = drops * np.maximum(ndimage.uniform_filter(np.rint(relief), 3, mode="mirror"), 0)  # a sum may end below 0
-    return shown / max(shown.max(), 1e-12)
+    smooth = ndimage.uniform_filter(np.rint(relief), 3, mode="mirror")
+    shown: Floats = drops * np.maximum(smooth, 0)  # its running sum may end just below 0
+    return shown / max(float(shown.max()), 1e-12)
 
 
-def _equalised(image: np.ndarray) -> np.ndarray:
+def _equalised(image: Bytes) -> Bytes:
     """Bytes spread over 0 to 255 so that each is about as frequent; the least becomes 0."""
     counts = np.bincount(image.ravel(), minlength=256)
     least = int(image.min())
     if counts[least] == image.size:
         return image
     counts[least] = 0
-    spread: np.ndarray = np.rint(counts.cumsum() * 255 / counts.sum())[image]
+    spread: Bytes = np.rint(counts.cumsum() * 255 / counts.sum()).astype(np.uint8)[image]
     return spread
