@@ -192,15 +192,30 @@ def test_a_captured_training_is_the_training_without(few_digits, quick_config):
     ids=lambda changes: "-".join(changes),
 )
 def test_options_of_stage_1_are_captured_and_train_as_without_a_capture(few_digits, quick_config, changes):
+    captured, plain = losses_with_and_without_a_capture(few_digits, quick_config, **changes)
+    np.testing.assert_allclose(captured, plain, rtol=1e-2)
+
+
+def test_a_sharpness_aware_step_is_captured_and_trains_as_without_a_capture(few_digits, quick_config, monkeypatch):
+    from homefold.features.sharpness import sharpness_aware_gradient
+
+    def take_gradient(run, gradient):
+        return sharpness_aware_gradient(gradient, [run.net, run.objective], 0.05)
+
+    monkeypatch.setattr("homefold.features.training._FeatureRun.take_gradient", take_gradient)
+    captured, plain = losses_with_and_without_a_capture(few_digits, quick_config)
+    np.testing.assert_allclose(captured, plain, rtol=1e-2)
+
+
+def losses_with_and_without_a_capture(few_digits, quick_config, **changes):
     from homefold.runtime.device import deterministic_algorithms
 
     with deterministic_algorithms(True), warnings.catch_warnings():
         warnings.filterwarnings("error", message="a step cannot be captured")
-        captured, plain = (
+        runs = [
             trained_features(quick_config, few_digits, epochs=3, cuda_graph=way, **changes) for way in ("auto", "off")
-        )
-    history = [[entry["loss"] for entry in run.report.history] for run in (captured, plain)]
-    np.testing.assert_allclose(history[0], history[1], rtol=1e-2)
+        ]
+    return [[entry["loss"] for entry in run.report.history] for run in runs]
 
 
 def test_a_captured_step_draws_new_random_numbers_at_every_replay():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -11,7 +13,17 @@ from homefold.config.values import LARGEST_COUNT
 from homefold.errors import shown
 from homefold.runtime.module_state import require_same
 
-__all__ = ["FinishedRuns", "WeightAverage", "average_is_due", "interpolate_back", "saved_history"]
+__all__ = [
+    "FinishedRuns",
+    "ScheduledAverage",
+    "TrainingAverage",
+    "ValleyAverage",
+    "WeightAverage",
+    "average_is_due",
+    "interpolate_back",
+    "loss_valley",
+    "saved_history",
+]
 
 
 def average_is_due(step: int, steps: int, start: float, every: int) -> bool:
@@ -28,6 +40,31 @@ def average_is_due(step: int, steps: int, start: float, every: int) -> bool:
         return False
     none_fits = not steps // every * every > start * steps
     return step == steps if none_fits else step % every == 0
+
+
+def loss_valley(losses: Sequence[float], patience: int, tolerance: int, ratio: float) -> tuple[int, int] | None:
+    """The first and the last place of the valley of `losses`; None as long as there is none.
+
+    It begins at the first loss that the `patience` - 1 after it do not undercut. It ends with the last loss that is at
+    most `ratio` times the mean of these, before `tolerance` in a row are above.
+
+    >>> loss_valley([3.0, 1.0, 1.1, 1.2, 0.9, 2.0, 1.3, 2.0, 2.0, 0.5], patience=3, tolerance=2, ratio=1.3)
+    (1, 6)
+    >>> loss_valley([3.0, 2.0, 1.0, 1.1], patience=3, tolerance=2, ratio=1.3)
+    """
+    for start in range(len(losses) - patience + 1):
+        first = losses[start : start + patience]
+        if losses[start] == min(first):
+            break
+    else:
+        return None
+    last, most = start, ratio * sum(first) / patience
+    for place in range(start, len(losses)):
+        if losses[place] <= most:
+            last = place
+        elif place - last == tolerance:
+            break
+    return start, last
 
 
 @torch.no_grad()
@@ -59,15 +96,19 @@ class WeightAverage:
         self.count = 0
         self.mean: dict[str, torch.Tensor] = {}
 
-    @torch.no_grad()
     def update(self) -> None:
         """Add the module's present weights to the mean."""
-        self.count += 1
-        for name, value in self.module.state_dict().items():
+        self.add(self.module.state_dict())
+
+    @torch.no_grad()
+    def add(self, state: dict[str, torch.Tensor], number: int = 1) -> None:
+        """Add the mean `state` of `number` of the module's states to the mean."""
+        self.count += number
+        for name, value in state.items():
             if name not in self.mean or not value.is_floating_point():
                 self.mean[name] = value.detach().clone()
             else:
-                self.mean[name] += (value - self.mean[name]) / self.count
+                self.mean[name] += (value - self.mean[name]) / (self.count / number)
 
     def state_dict(self) -> dict[str, object]:
         """What a checkpoint must keep."""
@@ -82,6 +123,105 @@ class WeightAverage:
         require_same(own if mean else {}, mean, "the mean of weights")
         self.count = count
         self.mean = {name: value.to(own[name].device) for name, value in mean.items()}
+
+
+class TrainingAverage(WeightAverage, ABC):
+    """A mean over part of a training, which the training loop tells of every step and epoch."""
+
+    decides = False
+    """Whether the newest mean is the result, however earlier ones did on held-out images."""
+
+    @abstractmethod
+    def after_step(self, step: int, steps: int) -> None:
+        """Called after `step` (from 1) of `steps`."""
+
+    @abstractmethod
+    def after_epoch(self, epoch: int, epochs: int, held_out_loss: Callable[[], float]) -> None:
+        """Called after `epoch` (from 1) of `epochs`; the loss is that of the weights as they are."""
+
+    @property
+    @abstractmethod
+    def within_epoch(self) -> dict[str, torch.Tensor]:
+        """The mean that the steps of an epoch go into; empty where they go into none."""
+
+
+class ScheduledAverage(TrainingAverage):
+    """The mean from the fraction `start` of the training on: `every` so many steps, or with 0 once an epoch."""
+
+    def __init__(self, module: nn.Module, start: float, every: int) -> None:
+        super().__init__(module)
+        self._start, self._every = start, every
+
+    def after_step(self, step: int, steps: int) -> None:
+        if average_is_due(step, steps, self._start, self._every):
+            self.update()
+
+    def after_epoch(self, epoch: int, epochs: int, held_out_loss: Callable[[], float]) -> None:
+        if self._start < 1 and self._every == 0 and epoch > self._start * epochs:
+            self.update()
+
+    @property
+    def within_epoch(self) -> dict[str, torch.Tensor]:
+        return self.mean if self._every else {}
+
+
+class ValleyAverage(TrainingAverage):
+    """SWAD: the mean of the weights after every step of those epochs that lie in the valley of the held-out loss.
+
+    The loss of the weights themselves after each epoch decides; see `loss_valley`, whose other arguments these are.
+    Beside the mean, those of a few epochs are kept that may yet turn out to lie in the valley.
+    """
+
+    decides = True
+
+    def __init__(self, module: nn.Module, *, patience: int = 3, tolerance: int = 6, ratio: float = 1.3) -> None:
+        super().__init__(module)
+        self._patience, self._tolerance, self._ratio = patience, tolerance, ratio
+        self._losses: list[float] = []
+        self._waiting: list[WeightAverage] = []
+        self._epoch = WeightAverage(module)
+
+    def after_step(self, step: int, steps: int) -> None:
+        if not self._is_over:
+            self._epoch.update()
+
+    def after_epoch(self, epoch: int, epochs: int, held_out_loss: Callable[[], float]) -> None:
+        if self._is_over:
+            return
+        self._losses.append(held_out_loss())
+        self._waiting.append(self._epoch)
+        self._epoch = WeightAverage(self.module)
+        begin = len(self._losses) - len(self._waiting)
+        if (valley := self._valley()) is None:
+            known = max(0, len(self._waiting) - self._patience + 1)
+        else:
+            known = max(0, valley[1] + 1 - begin)
+            for mean in self._waiting[max(0, valley[0] - begin) : known]:
+                self.add(mean.mean, mean.count)
+        self._waiting = [] if self._is_over else self._waiting[known:]
+
+    @property
+    def within_epoch(self) -> dict[str, torch.Tensor]:
+        return self._epoch.mean
+
+    def _valley(self) -> tuple[int, int] | None:
+        return loss_valley(self._losses, self._patience, self._tolerance, self._ratio)
+
+    @property
+    def _is_over(self) -> bool:
+        valley = self._valley()
+        return valley is not None and len(self._losses) > valley[1] + self._tolerance
+
+    def state_dict(self) -> dict[str, object]:
+        waiting = [mean.state_dict() for mean in self._waiting]
+        return {**super().state_dict(), "losses": self._losses, "waiting": waiting}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self._losses = [float(loss) for loss in state["losses"]]
+        self._waiting = [WeightAverage(self.module) for _ in state["waiting"]]
+        for mean, saved in zip(self._waiting, state["waiting"], strict=True):
+            mean.load_state_dict(saved)
 
 
 class FinishedRuns:

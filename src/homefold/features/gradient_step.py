@@ -16,7 +16,11 @@ from homefold.runtime.device import autocast
 from homefold.runtime.processes import add_up, current_processes
 from homefold.runtime.triton_ready import why_no_triton
 
-__all__ = ["GradientStep", "require_even_parts", "worth_compiling"]
+__all__ = ["GradientStep", "TakeGradient", "require_even_parts", "worth_compiling"]
+
+TakeGradient = Callable[[Callable[[], torch.Tensor]], torch.Tensor]
+"""Leaves the gradient that the optimiser steps by at the weights, and returns the loss. Given is what computes loss and
+gradient at the weights as they are; it may be called more than once, with weights moved in between and put back."""
 
 # Compiling takes about half a minute and saves a few milliseconds a step.
 _STEPS_WORTH_COMPILING = 20_000
@@ -46,6 +50,7 @@ class GradientStep:
         device, dtype: where batches lie, and what the network computes in.
         compiled: compile the augmentation.
         captured: capture the step as a CUDA graph; the loss must then do the same on every call.
+        take_gradient: which gradient it is that the optimiser steps by; None for the one at the weights.
     """
 
     def __init__(
@@ -59,9 +64,11 @@ class GradientStep:
         *,
         compiled: bool = False,
         captured: bool = True,
+        take_gradient: TakeGradient | None = None,
     ) -> None:
         self._loss, self._optimizer, self._scaler = loss, optimizer, scaler
         self._augmentation, self._device, self._dtype = augmentation, device, dtype
+        self._take_gradient = take_gradient
         self._processes = current_processes()
         self._vary = torch.compile(_vary, dynamic=False) if compiled else _vary
         # The scaler of float16 decides on the host, and other processes cannot be waited for in a capture.
@@ -106,15 +113,20 @@ class GradientStep:
         for group, rate in zip(groups, rates, strict=True):
             group["lr"] = rate
         images = self._vary(pixels, self._augmentation, uniform, noise)
-        with autocast(self._device, self._dtype):
-            loss = self._loss(images, *others)
-        self._optimizer.zero_grad(set_to_none=True)
-        self._scaler.scale(loss).backward()
-        if self._processes.count > 1:
-            self._add_up_gradients()
+
+        def gradient() -> torch.Tensor:
+            with autocast(self._device, self._dtype):
+                loss = self._loss(images, *others)
+            self._optimizer.zero_grad(set_to_none=True)
+            self._scaler.scale(loss).backward()
+            if self._processes.count > 1:
+                self._add_up_gradients()
+            return loss.detach()
+
+        loss = self._take_gradient(gradient) if self._take_gradient else gradient()
         self._scaler.step(self._optimizer)
         self._scaler.update()
-        return loss.detach()
+        return loss
 
     def _add_up_gradients(self) -> None:
         gradients = []

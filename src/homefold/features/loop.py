@@ -19,7 +19,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from homefold.config.features import FeatureConfig
 from homefold.data.dataset import DomainDataset
 from homefold.errors import ConfigError, ModelFileError, TrainingDivergedError, cut, shown
-from homefold.features.averaging import WeightAverage, average_is_due, saved_history
+from homefold.features.averaging import ScheduledAverage, TrainingAverage, saved_history
 from homefold.features.batches import FeatureStore, ImageStore
 from homefold.features.collapse import FeatureSpread, feature_spread, require_spread
 from homefold.features.gradient_step import GradientStep, require_even_parts, worth_compiling
@@ -163,8 +163,9 @@ class TrainingRun(ABC):
             self.dtype,
             compiled=self.compiled,
             captured=config.cuda_graph == "auto" and self.capturable,
+            take_gradient=self.take_gradient,
         )
-        self.average = WeightAverage(self.net)
+        self.average = self.make_average()
         self.epoch, self.best_epoch, self.best_value = 0, 0, float("inf")
         self.best_net: dict[str, torch.Tensor] = {}
         self.best_objective: dict[str, torch.Tensor] = {}
@@ -188,6 +189,14 @@ class TrainingRun(ABC):
             # A fused first step that float16's scaler skips would leave its momentum unset.
             fused=True if self.device.type == "cuda" and self.dtype != torch.float16 else None,
         )
+
+    def make_average(self) -> TrainingAverage:
+        """Which weights are averaged: those that the settings say."""
+        return ScheduledAverage(self.net, self.config.average_from, self.config.average_every)
+
+    def take_gradient(self, gradient: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """Leave the gradient that the optimiser steps by at the weights; the loss. See `TakeGradient`."""
+        return gradient()
 
     def parameter_groups(self) -> list[ParameterGroup]:
         """What is trained."""
@@ -280,19 +289,19 @@ class TrainingRun(ABC):
             for step, pixels in enumerate(self.store.batches(self.train_indices[order])):
                 self._step = self.epoch * len(order) + step
                 losses[step] = self._train_step(pixels, rows[step], augmentation)
-                if average_is_due(self._step + 1, self._total, config.average_from, config.average_every):
-                    self.average.update()
+                self.average.after_step(self._step + 1, self._total)
         self._agree(losses)
         if len(bad := torch.nonzero(~torch.isfinite(losses)).flatten()):
             where = f"the loss became {float(losses[bad[0]])} at epoch {self.epoch + 1}, step {int(bad[0]) + 1}"
             raise self._diverged(f"{where} of {len(losses)}", checkpoint)
         self.epoch += 1
-        each_epoch = config.average_from < 1 and config.average_every == 0
-        if each_epoch and self.epoch > config.average_from * config.epochs:
-            self.average.update()
+        self.average.after_epoch(
+            self.epoch, config.epochs, lambda: self.held_out_value(self.net.state_dict(), checkpoint)
+        )
         value = self.held_out_value(self._candidate(), checkpoint)
         first_averaged = averaged_before == 0 and self.average.count > 0
-        if config.select == "last" or first_averaged or value < self.best_value:
+        settled = self.average.decides and self.average.count > 0
+        if config.select == "last" or first_averaged or settled or value < self.best_value:
             # The first averaged weights start a new competition: raw and averaged states are not compared.
             self.best_value, self.best_epoch = value, self.epoch
             self.best_net = {key: item.detach().clone() for key, item in self._candidate().items()}
@@ -370,7 +379,7 @@ class TrainingRun(ABC):
         add_up([losses])
         statistics = self._own_statistics()
         # Averages taken within an epoch saw each process's own.
-        means = self.average.mean if self.config.average_every else {}
+        means = self.average.within_epoch
         self._average_over_processes([*statistics.values(), *(means[name] for name in statistics if name in means)])
 
     def _average_over_processes(self, values: list[torch.Tensor]) -> None:

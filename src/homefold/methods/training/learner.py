@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic
 
@@ -12,6 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 from typing_extensions import TypeVar
 
+from homefold.features.averaging import TrainingAverage
 from homefold.features.loop import Batch, ParameterGroup, TrainingImages
 from homefold.features.network import FeatureNet
 from homefold.runtime.seeding import isolated_seed
@@ -114,6 +116,18 @@ class Learner(nn.Module, Generic[S]):
     def adaptation_loss(self, batch: Batch) -> torch.Tensor:
         """What few-shot adaptation minimises: cross entropy, as its images are of one domain unless asked otherwise."""
         return self.cross_entropy(self.logits(batch.images), batch.labels)
+
+    def take_gradient(self, gradient: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """Leave the gradient that the optimiser steps by at the parameters, and return the loss.
+
+        `gradient` does both at the parameters as they are; a method may call it again with them moved, and put them
+        back.
+        """
+        return gradient()
+
+    def make_average(self) -> TrainingAverage | None:
+        """Which weights are averaged; None for those that the settings say."""
+        return None
 
     def parameter_groups(self) -> list[ParameterGroup]:
         """What is trained, and at which multiple of the learning rate."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,7 @@ from homefold.config.values import checked_value
 from homefold.data.dataset import DomainDataset
 from homefold.errors import ConfigError
 from homefold.features import FeatureConfig
+from homefold.features.averaging import TrainingAverage
 from homefold.features.loop import Batch, ParameterGroup, TrainingRun, complete_run
 from homefold.features.network import FeatureNet
 from homefold.features.training import FeatureReport
@@ -271,6 +272,13 @@ class _LearnerRun(TrainingRun):
         if not self._by_adam:
             return super().make_optimizer(groups)
         return torch.optim.Adam(groups, lr=self.config.learning_rate, weight_decay=self.config.weight_decay)
+
+    def make_average(self) -> TrainingAverage:
+        own = None if self._adapts else self.net.make_average()
+        return super().make_average() if own is None else own
+
+    def take_gradient(self, gradient: Callable[[], torch.Tensor]) -> torch.Tensor:
+        return gradient() if self._adapts else self.net.take_gradient(gradient)
 
     def parameter_groups(self) -> list[ParameterGroup]:
         return self.net.parameter_groups()
