@@ -15,7 +15,9 @@ from homefold.config.features import Head, Sampling
 __all__ = [
     "COLOUR_AND_CROP",
     "DIGITS",
+    "DIGITS_BY_DOMAIN",
     "DOMAIN_BED",
+    "DOMAIN_BED_ON_PACS",
     "PRETRAINED",
     "SMALL",
     "ZHOU_ON_PACS",
@@ -42,6 +44,7 @@ class Training:
         sampling: what a batch is made of.
         head: between the backbone and the classifier; `none` leaves the backbone's pooled features as they are.
         augmentation: how images are varied; None for that of the preset.
+        average_from: share of the training after which the weights of every step are averaged; 1 for no averaging.
     """
 
     learning_rate: float
@@ -53,9 +56,10 @@ class Training:
     sampling: Sampling = "shuffled"
     head: Head = "none"
     augmentation: AugmentationConfig | None = None
+    average_from: float = 1.0
 
     def applied(self, config: HomefoldConfig) -> HomefoldConfig:
-        """`config` with f trained so; weights are not averaged, as none of these authors does."""
+        """`config` with f trained so."""
         features = config.features
         features = replace(
             features,
@@ -71,8 +75,8 @@ class Training:
             head=self.head,
             feature_dim=0 if self.head == "none" else features.feature_dim,
             augmentation=self.augmentation or features.augmentation,
-            average_from=1.0,
-            average_every=0,
+            average_from=self.average_from,
+            average_every=1 if self.average_from < 1 else 0,
         )
         return replace(config, features=features)
 
@@ -109,19 +113,18 @@ ZHOU_ON_PACS = Training(
 """How Zhou et al. trained DDAIG and its rivals on PACS with ResNet-18."""
 
 
+DOMAIN_BED_ON_PACS = Training(
+    learning_rate=5e-5,
+    epochs=60,  # 5,000 steps
+    batch_size=96,
+    weight_decay=0.0,
+    sampling="domains",
+    augmentation=AugmentationConfig(brightness=0.3, contrast=0.3, saturation=0.3, hue=0.3),
+)
+DIGITS_BY_DOMAIN = replace(DIGITS, sampling="domains")
 DOMAIN_BED = {
-    PRETRAINED: Recipe(
-        Training(
-            learning_rate=5e-5,
-            epochs=60,  # 5,000 steps on PACS
-            batch_size=96,
-            weight_decay=0.0,
-            sampling="domains",
-            augmentation=AugmentationConfig(brightness=0.3, contrast=0.3, saturation=0.3, hue=0.3),
-        ),
-        {"optimiser": "adam"},
-    ),
-    SMALL: Recipe(replace(DIGITS, sampling="domains")),
+    PRETRAINED: Recipe(DOMAIN_BED_ON_PACS, {"optimiser": "adam"}),
+    SMALL: Recipe(DIGITS_BY_DOMAIN),
 }
 """How DomainBed trains by default: Adam, 32 images of each domain a step. It froze batch normalisation, which here
 learns on."""

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch.nn import functional as F
 
 from homefold.features.network import FeatureNet
-from homefold.methods.recipe import DOMAIN_BED
 from homefold.methods.registry import method_named
+from homefold.methods.training.domain_bed import DomainBedMethod
 from homefold.methods.training.learner import Batch, Learner, LearningTask
-from homefold.methods.training.learner_method import LearnerMethod, tunable
+from homefold.methods.training.learner_method import tunable
 
 __all__ = ["Coral", "moment_distance"]
 
@@ -26,7 +25,7 @@ __all__ = ["Coral", "moment_distance"]
     needs_domain_labels=True,
 )
 @dataclass(frozen=True)
-class Coral(LearnerMethod):
+class Coral(DomainBedMethod):
     """L = CE + γ mean over pairs of domains (a, b) of (‖μ_a − μ_b‖² / d + ‖Σ_a − Σ_b‖² / d²), z of d values.
 
     μ and Σ are the mean and the covariance of a domain's features in the batch. As in DomainBed, which adds the means
@@ -38,12 +37,9 @@ class Coral(LearnerMethod):
 
     least_domains = 2
     null = {"weight": 0.0}  # noqa: RUF012 - a constant
-    recipes = DOMAIN_BED
 
     weight: float = tunable(1.0, 0.1, 10, log=True)
     """γ."""
-    optimiser: Literal["sgd", "adam"] = tunable("sgd", choices=("sgd", "adam"))
-    """What steps: sgd with momentum, or adam."""
 
     def learner(self, net: FeatureNet, task: LearningTask) -> Learner:
         return _CoralLearner(net, task, self)

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from homefold.features.level_maps import level_maps
 from homefold.features.network import FeatureNet
-from homefold.methods.recipe import COLOUR_AND_CROP, DIGITS, PRETRAINED, SMALL, Recipe, Training
+from homefold.methods.recipe import COLOUR_AND_CROP, DIGITS_BY_DOMAIN, PRETRAINED, SMALL, Recipe, Training
 from homefold.methods.registry import method_named
 from homefold.methods.training.learner import Batch, Learner, LearningTask
 from homefold.methods.training.learner_method import LearnerMethod, tunable
@@ -63,7 +63,7 @@ class DSam(LearnerMethod):
                 augmentation=replace(COLOUR_AND_CROP, crop_min_area=0.08),
             )
         ),
-        SMALL: Recipe(replace(DIGITS, sampling="domains")),
+        SMALL: Recipe(DIGITS_BY_DOMAIN),
     }
 
     width: float = tunable(2.0, choices=(0.5, 1.0, 2.0))

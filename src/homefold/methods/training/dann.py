@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import nn
 
 from homefold.features.network import FeatureNet
-from homefold.methods.recipe import DOMAIN_BED
 from homefold.methods.registry import method_named
+from homefold.methods.training.domain_bed import DomainBedMethod
 from homefold.methods.training.learner import Batch, Learner, LearningTask, reverse_gradient
-from homefold.methods.training.learner_method import LearnerMethod, tunable
+from homefold.methods.training.learner_method import tunable
 
 __all__ = ["Dann"]
 
@@ -26,7 +25,7 @@ __all__ = ["Dann"]
     needs_domain_labels=True,
 )
 @dataclass(frozen=True)
-class Dann(LearnerMethod):
+class Dann(DomainBedMethod):
     """min over f, W and max over D of CE(W z, y) − λ CE(D(z), d), with z = f(x) and d its domain.
 
     D, two hidden layers, itself minimises its cross entropy at full weight. λ is constant, as in DomainBed; there D and
@@ -38,14 +37,11 @@ class Dann(LearnerMethod):
 
     least_domains = 2
     null = {"weight": 0.0}  # noqa: RUF012 - a constant
-    recipes = DOMAIN_BED
 
     weight: float = tunable(1.0, 0.01, 10, log=True)
     """λ."""
     hidden: int = tunable(256, choices=(64, 256, 1024), least=1)
     """Units of each hidden layer of D."""
-    optimiser: Literal["sgd", "adam"] = tunable("sgd", choices=("sgd", "adam"))
-    """What steps: sgd with momentum, or adam."""
 
     def learner(self, net: FeatureNet, task: LearningTask) -> Learner:
         return _DannLearner(net, task, self)

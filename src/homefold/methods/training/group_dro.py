@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch.nn import functional as F
 
 from homefold.features.network import FeatureNet
-from homefold.methods.recipe import DOMAIN_BED
 from homefold.methods.registry import method_named
+from homefold.methods.training.domain_bed import DomainBedMethod
 from homefold.methods.training.learner import Batch, Learner, LearningTask, domain_means
-from homefold.methods.training.learner_method import LearnerMethod, tunable
+from homefold.methods.training.learner_method import tunable
 
 __all__ = ["GroupDro"]
 
@@ -26,7 +25,7 @@ __all__ = ["GroupDro"]
     needs_domain_labels=True,
 )
 @dataclass(frozen=True)
-class GroupDro(LearnerMethod):
+class GroupDro(DomainBedMethod):
     """L = Σ_d q_d CE_d, where q_d ← q_d exp(η CE_d) before each step, Σ_d q_d = 1.
 
     CE_d is the cross entropy of domain d's images in the batch; a domain that the batch lacks keeps its q. Figure to
@@ -37,12 +36,9 @@ class GroupDro(LearnerMethod):
 
     least_domains = 2
     null = {"step": 0.0}  # noqa: RUF012 - a constant
-    recipes = DOMAIN_BED
 
     step: float = tunable(0.01, 1e-3, 0.1, log=True)
     """η; with 0 every image weighs the same."""
-    optimiser: Literal["sgd", "adam"] = tunable("sgd", choices=("sgd", "adam"))
-    """What steps: sgd with momentum, or adam."""
 
     def learner(self, net: FeatureNet, task: LearningTask) -> Learner:
         return _GroupDroLearner(net, task, self)

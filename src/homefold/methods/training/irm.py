@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch.nn import functional as F
 
 from homefold.features.network import FeatureNet
-from homefold.methods.recipe import DOMAIN_BED
 from homefold.methods.registry import method_named
+from homefold.methods.training.domain_bed import DomainBedMethod
 from homefold.methods.training.learner import Batch, Learner, LearningTask, domain_means
-from homefold.methods.training.learner_method import LearnerMethod, tunable
+from homefold.methods.training.learner_method import tunable
 
 __all__ = ["Irm", "scale_penalty"]
 
@@ -26,7 +25,7 @@ __all__ = ["Irm", "scale_penalty"]
     needs_domain_labels=True,
 )
 @dataclass(frozen=True)
-class Irm(LearnerMethod):
+class Irm(DomainBedMethod):
     """L = CE + λ mean over domains d of (∂ CE_d(w · W z, y) / ∂w at w = 1)².
 
     The square is the product of the slopes on two halves of the domain's images, which is right in the mean. λ is 1
@@ -38,14 +37,11 @@ class Irm(LearnerMethod):
 
     least_domains = 2
     null = {"weight": 0.0}  # noqa: RUF012 - a constant
-    recipes = DOMAIN_BED
 
     weight: float = tunable(100.0, 0.1, 1e5, log=True)
     """λ after the warm-up; with 0 there is no penalty before it either."""
     warm_up: float = tunable(0.1, 0.0, 0.5, most=1)
     """Share of the training in which λ is 1."""
-    optimiser: Literal["sgd", "adam"] = tunable("sgd", choices=("sgd", "adam"))
-    """What steps: sgd with momentum, or adam."""
 
     def learner(self, net: FeatureNet, task: LearningTask) -> Learner:
         return _IrmLearner(net, task, self)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch.nn import functional as F
 
 from homefold.features.mix_style import beta_quantiles, draw_beta
 from homefold.features.network import FeatureNet
-from homefold.methods.recipe import DOMAIN_BED
 from homefold.methods.registry import method_named
+from homefold.methods.training.domain_bed import DomainBedMethod
 from homefold.methods.training.learner import Batch, Learner, LearningTask
-from homefold.methods.training.learner_method import LearnerMethod, tunable
+from homefold.methods.training.learner_method import tunable
 
 __all__ = ["Mixup", "other_domain"]
 
@@ -27,7 +26,7 @@ __all__ = ["Mixup", "other_domain"]
     needs_domain_labels=True,
 )
 @dataclass(frozen=True)
-class Mixup(LearnerMethod):
+class Mixup(DomainBedMethod):
     """L = mean_i λ_i CE(h(x̃_i), y_i) + (1 − λ_i) CE(h(x̃_i), y_j), with x̃_i = λ_i x_i + (1 − λ_i) x_j.
 
     j is drawn among the batch's images of other domains (of any, where there is one domain alone), λ_i from Beta(α, α)
@@ -38,12 +37,9 @@ class Mixup(LearnerMethod):
     """
 
     null = {"alpha": 0.0}  # noqa: RUF012 - a constant
-    recipes = DOMAIN_BED
 
     alpha: float = tunable(0.2, 0.1, 1, log=True)
     """α: small values keep most of one of the two images; with 0 images are as they are."""
-    optimiser: Literal["sgd", "adam"] = tunable("sgd", choices=("sgd", "adam"))
-    """What steps: sgd with momentum, or adam."""
 
     def learner(self, net: FeatureNet, task: LearningTask) -> Learner:
         return _MixupLearner(net, task, self)

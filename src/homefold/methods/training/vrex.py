@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch.nn import functional as F
 
 from homefold.features.network import FeatureNet
-from homefold.methods.recipe import DOMAIN_BED
 from homefold.methods.registry import method_named
+from homefold.methods.training.domain_bed import DomainBedMethod
 from homefold.methods.training.learner import Batch, Learner, LearningTask, domain_means
-from homefold.methods.training.learner_method import LearnerMethod, tunable
+from homefold.methods.training.learner_method import tunable
 
 __all__ = ["Vrex", "spread"]
 
@@ -26,7 +25,7 @@ __all__ = ["Vrex", "spread"]
     needs_domain_labels=True,
 )
 @dataclass(frozen=True)
-class Vrex(LearnerMethod):
+class Vrex(DomainBedMethod):
     """L = CE + λ Var_d CE_d, the variance over the domains of the batch of their cross entropies.
 
     λ is 1 until `warm_up` of the training is over, then `weight`; DomainBed also forgets Adam's averages there. Figure
@@ -37,14 +36,11 @@ class Vrex(LearnerMethod):
 
     least_domains = 2
     null = {"weight": 0.0}  # noqa: RUF012 - a constant
-    recipes = DOMAIN_BED
 
     weight: float = tunable(10.0, 0.1, 1e5, log=True)
     """λ after the warm-up; with 0 there is no penalty before it either."""
     warm_up: float = tunable(0.1, 0.0, 0.5, most=1)
     """Share of the training in which λ is 1."""
-    optimiser: Literal["sgd", "adam"] = tunable("sgd", choices=("sgd", "adam"))
-    """What steps: sgd with momentum, or adam."""
 
     def learner(self, net: FeatureNet, task: LearningTask) -> Learner:
         return _VrexLearner(net, task, self)
