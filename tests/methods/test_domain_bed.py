@@ -21,7 +21,7 @@ from homefold.methods.training.mixup import Mixup, other_domain
 from homefold.methods.training.vrex import Vrex
 from homefold.store.stage_store import StageStore
 
-NAMES = ("mixup", "coral", "dann", "irm", "groupdro", "vrex")
+NAMES = ("mixup", "coral", "dann", "irm", "groupdro", "vrex", "fishr", "mldg", "sagnet", "sam", "swad", "erm-plus-plus")
 
 
 def losses_by_domain(learner, batch):
