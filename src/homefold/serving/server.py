@@ -13,6 +13,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from homefold.errors import ConfigError
+from homefold.runtime.allocation import keep_freed_memory
 from homefold.serving.access import Access
 from homefold.serving.application import application
 from homefold.serving.limits import Limits
@@ -53,6 +54,7 @@ def serve(service: Service, access: Access, place: Place, on_start: Callable[[st
         place: where to listen.
         on_start: told the address of the page once requests are accepted.
     """
+    keep_freed_memory()
     with place.listen() as listening:
         service.warm_up()
         host, port = listening.getsockname()[:2]
