@@ -12,6 +12,7 @@ from PIL import Image
 from homefold import Homefold, ManifoldProjector
 from homefold.errors import DataError
 from homefold.runtime.json_lines import json_line
+from homefold.style import collect_styles
 
 pytestmark = pytest.mark.slow
 
@@ -31,6 +32,7 @@ def test_both_answers_are_those_of_predict_to_the_bit(fitted, unseen):
     assert found.off_manifold == fitted.predict(unseen[:1])[0].off_manifold
     assert found.projection_was_used
     assert found.familiar is None
+    assert found.style is None
 
 
 def test_an_image_that_was_trained_on_is_its_own_nearest(fitted, few_digits):
@@ -74,21 +76,43 @@ def test_it_is_text_json_and_a_picture(fitted, unseen, few_digits, tmp_path):
     assert Image.open(io.BytesIO(found.png())).format == "PNG"
 
 
-def test_a_familiar_image_says_that_it_was_left_as_it_is(few_digits, quick_config):
+@pytest.fixture(scope="module")
+def styled(few_digits, quick_config) -> Homefold:
+    """A model of scan and photo that moves styles, but those of familiar images."""
     config = replace(quick_config, look=replace(quick_config.look, leave_familiar=True))
-    config = replace(config, style=replace(config.style, blocks=("early",)))
+    config = replace(config, style=replace(config.style, blocks=("early",), manifold="domains"))
     config = replace(config, features=replace(config.features, epochs=2))
+    return Homefold(config, device="cpu").fit(few_digits.only("scan", "photo"))
+
+
+def test_a_familiar_image_says_that_it_was_left_as_it_is(styled, few_digits):
     source = few_digits.only("scan", "photo")
-    model = Homefold(config, device="cpu").fit(source)
-    projected = model.predict(source).projected
+    projected = styled.predict(source).projected
     rows = [int(np.flatnonzero(projected)[0]), int(np.flatnonzero(~projected)[0])]
-    found = [model.explain(source.images[row : row + 1]) for row in rows]
+    found = [styled.explain(source.images[row : row + 1]) for row in rows]
     assert [each.familiar for each in found] == [False, True]
     for each in found:
         assert each.with_projection.projected
         expected = each.with_projection if each.projection_was_used else each.without_projection
         assert each.used.probabilities == expected.probabilities
-    assert model.sources.held_styles.shape == (len(model.sources.held_rows), 2)
+    assert ["% of the way towards scan" in str(each) for each in found] == [True, False]
+    assert styled.sources.held_styles.shape == (len(styled.sources.held_rows), 2)
+
+
+def test_a_style_is_moved_towards_every_source_so_far_away_as_it_is(styled, few_digits, unseen):
+    net, blocks = styled.trained.encoder.net, styled.trained.style.config.blocks[:1]
+    source = few_digits.only("scan", "photo")
+    train = np.setdiff1d(np.arange(len(source)), styled.sources.held_rows)
+    (own,) = collect_styles(net, unseen[:1], styled.device, blocks)
+    move = styled.explain(unseen[:1]).style
+    assert list(move.distances) == ["scan", "photo"]
+    for domain, name in enumerate(source.domain_names):
+        (styles,) = collect_styles(net, source.images, styled.device, blocks, train[source.domains[train] == domain])
+        off = (own - styles.mean(dim=0)) / styles.std(dim=0).clamp_min(1e-3)
+        assert move.distances[name] == pytest.approx(float(off.square().mean().sqrt()), rel=1e-3)
+    assert move.as_dict()["weight"] == styled.config.style.weight
+    unstyled = styled.explain(unseen[:1], look=replace(styled.config.look, styles=False))
+    assert unstyled.style is None
 
 
 def test_a_model_without_a_record_says_so(fitted, unseen, tmp_path):

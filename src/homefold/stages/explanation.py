@@ -12,6 +12,7 @@ import numpy as np
 from homefold.config import LookConfig, SearchConfig
 from homefold.stages.predictions import Prediction
 from homefold.stages.source_images import NearestImage, SourceImages
+from homefold.stages.style_move import StyleMove, style_moves
 from homefold.stages.task import ImageSet
 from homefold.stages.trained_model import TrainedModel
 
@@ -29,6 +30,7 @@ class Explanation:
         with_projection, without_projection: both answers; one of them is the one used.
         familiar: whether the image was left as it is because its style is like the sources'; None where the model does
             not ask.
+        style: what styles are moved towards, unless familiar; None where the model leaves styles as they are.
         nearest_before: the source images nearest to the image's feature as f gives it.
         nearest_after: those nearest to where its feature was brought.
         known: how many source images were compared with; 0 where the model keeps nothing of them.
@@ -40,6 +42,7 @@ class Explanation:
     with_projection: Prediction
     without_projection: Prediction
     familiar: bool | None
+    style: StyleMove | None
     nearest_before: tuple[NearestImage, ...]
     nearest_after: tuple[NearestImage, ...]
     known: int
@@ -70,6 +73,7 @@ class Explanation:
             "confidence": self.used.confidence,
             "used": "with_projection" if self.projection_was_used else "without_projection",
             "familiar": self.familiar,
+            "style": None if self.style is None else self.style.as_dict(),
             "off_manifold": self.off_manifold,
             "with_projection": _answer(self.with_projection),
             "without_projection": _answer(self.without_projection),
@@ -90,6 +94,8 @@ class Explanation:
         ]
         if self.familiar is not None:
             lines.append(f"  style               {_STYLES[self.familiar]}")
+        if self.style is not None and not self.familiar:
+            lines.append(f"  style               {self.style}")
         if not self.known:
             return "\n".join([*lines, f"  nearest             {_UNKNOWN}"])
         for name, images in (("before", self.nearest_before), ("after", self.nearest_after)):
@@ -164,6 +170,7 @@ def explained(
         with_projection=replace(projected, path=path),
         without_projection=replace(plain, path=path),
         familiar=not used.projected if asked.leave_familiar else None,
+        style=style_moves(trained, images, asked)[0],
         nearest_before=nearest[0],
         nearest_after=nearest[1],
         known=0 if sources is None else len(sources),
