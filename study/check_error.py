@@ -21,7 +21,7 @@ from homefold import Homefold, preset_config
 from homefold.config.grammar import parse_setting
 from homefold.data import DomainDataset, load_dataset
 from homefold.data.splits import stratified_rows
-from homefold.stages.accuracy_estimate import Judged, estimate_accuracy, unseen_domain_probabilities
+from homefold.stages.accuracy_estimate import Judged, estimate_accuracy
 from homefold.stages.task import ImageSet
 
 _TARGET_IMAGES = 600
@@ -68,14 +68,12 @@ def keep_answers(path: Path, model: Homefold, unseen: DomainDataset, source: Dom
     answer, record = model.trained.answer(images, compare=True), model.sources
     assert answer.plain is not None
     assert record is not None
-    others = unseen_domain_probabilities(record, model.config.classifier, len(model.class_names), model.config.seed)
     np.savez(
         path,
         truth=unseen.labels[rows],
         probabilities=answer.predictions.probabilities,
         plain=answer.plain.predictions.probabilities,
         off_manifold=answer.predictions.off_manifold,
-        held_unseen=others,
         source_images=len(source),
         **{name: value.numpy() for name, value in record.tensors().items()},
     )
@@ -86,12 +84,6 @@ def estimates(case: Any) -> dict[str, float]:
     new = Judged(case["probabilities"], case["plain"])
     held = Judged(case["held_probabilities"], case["held_plain"])
     found = estimate_accuracy(held, case["held_labels"], new)
-    # The same, from classifiers that had not seen the domain of a held-out image; they project nothing.
-    unseen = estimate_accuracy(
-        Judged(case["held_unseen"], case["held_plain"]),
-        case["held_labels"],
-        Judged(case["plain"], case["probabilities"]),
-    )
     return {
         "truth": float((case["probabilities"].argmax(axis=1) == case["truth"]).mean()),
         "naive": found.estimates["confidence"],
@@ -100,8 +92,6 @@ def estimates(case: Any) -> dict[str, float]:
         "together": found.estimate,
         "low": found.low,
         "high": found.high,
-        "thresholded, unseen domains": unseen.estimates["thresholded"],
-        "difference, unseen domains": unseen.estimates["difference"],
     }
 
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homefold.config import ClassifierConfig
 from homefold.stages.accuracy_estimate import (
     Judged,
     agreement,
@@ -15,9 +14,7 @@ from homefold.stages.accuracy_estimate import (
     difference_of_confidences,
     estimate_accuracy,
     tempered,
-    unseen_domain_probabilities,
 )
-from homefold.stages.sources import KeptSources
 
 
 def drawn(count: int, sharpness: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -110,30 +107,3 @@ def test_held_out_answers_that_are_all_right_or_all_wrong_give_numbers(right):
     found = estimate_accuracy(Judged(held, held), labels, Judged(held[:1], held[:1]))
     assert 0 <= found.low <= found.estimate <= found.high <= 1
     assert found.held_out_accuracy == right
-
-
-def record(random: np.random.Generator, shift: float) -> KeptSources:
-    """Two domains, of which the second lies `shift` away from the first."""
-
-    def some(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        labels, domains = random.integers(2, size=count), np.arange(count) % 2
-        z = random.normal(size=(count, 4)) * 0.3
-        z[:, 0] += 2 * labels - 1 + shift * domains
-        return z.astype(np.float32), labels, domains
-
-    features, labels, domains = some(200)
-    held_features, held_labels, held_domains = some(100)
-    empty = np.zeros((100, 2), np.float32)
-    return KeptSources(
-        features, labels, domains, np.arange(200), held_features, held_labels, held_domains, np.arange(100),
-        empty, empty, np.zeros(100, np.float32), np.empty((100, 0), np.float32),
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(("shift", "low", "high"), [(0.0, 0.95, 1.0), (2.0, 0.4, 0.6)])
-def test_held_out_images_are_answered_by_classifiers_that_did_not_see_their_domain(shift, low, high):
-    known = record(np.random.default_rng(0), shift)
-    found = unseen_domain_probabilities(known, ClassifierConfig(epochs=60), classes=2, seed=0)
-    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-5)
-    accuracy = (found.argmax(axis=1) == known.held_labels).mean()
-    assert low <= accuracy <= high

@@ -19,8 +19,8 @@ from homefold.cli.parsing import (
 )
 from homefold.data import find_images
 from homefold.errors import ConfigError
-from homefold.report.check_words import HOW_WRONG, facts_of, headline
 from homefold.runtime.progress import RichReporter
+from homefold.stages.check_words import HOW_WRONG, facts_of, headline
 from homefold.store.files import write_atomically
 
 if TYPE_CHECKING:

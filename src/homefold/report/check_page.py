@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image
 
-from homefold.report.check_words import HOW_WRONG, estimates_of, facts_of, headline, percent
 from homefold.report.figures import Figure
 from homefold.report.figures.drawing import AFTER, BEFORE, COLOURS, canvas, grouped_bars
 from homefold.report.render import check_html
+from homefold.stages.check_words import HOW_WRONG, estimates_of, facts_of, headline, percent
 
 if TYPE_CHECKING:
     from homefold.stages.check import DomainCheck

@@ -1,6 +1,6 @@
 """How often a model is right on images that nobody labelled, judged by how sure it is of them.
 
-Four ways, of which the first, second and last are averaged. The first three are fitted on held-out source images:
+Four ways, of which the first and the last are averaged. The first three are fitted on held-out source images:
 
 - `thresholded`: average thresholded confidence (Garg et al., ICLR 2022): the share of new images whose confidence is
   above the one that as many held-out images exceed as are right;
@@ -21,12 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from homefold.classifier import fit_classifier
 from homefold.classifier.temperature import fit_temperature
-from homefold.config import ClassifierConfig
-from homefold.runtime.device import one_thread
 from homefold.runtime.seeding import derive_seed
-from homefold.stages.sources import KeptSources
 
 __all__ = [
     "AccuracyEstimate",
@@ -36,10 +32,9 @@ __all__ = [
     "difference_of_confidences",
     "estimate_accuracy",
     "tempered",
-    "unseen_domain_probabilities",
 ]
 
-_AVERAGED = ("thresholded", "difference", "confidence")
+_AVERAGED = ("thresholded", "confidence")
 _DRAWS = 400
 _SHARE = 0.9
 _SMALLEST = 1e-12
@@ -67,7 +62,7 @@ class AccuracyEstimate:
     """What is believed of the accuracy on new images; shares of one."""
 
     estimate: float
-    """The mean of thresholded, difference and confidence; agreement added error on digits-mini (study/check.md)."""
+    """The mean of thresholded and confidence; the others added error on digits (study/check.md)."""
     low: float
     high: float
     """Between them nine of ten estimates lie when held-out and new images are drawn anew, and every single estimate."""
@@ -153,21 +148,3 @@ def estimate_accuracy(held: Judged, labels: np.ndarray, new: Judged, *, seed: in
 
 def _together(estimates: Mapping[str, float]) -> float:
     return float(np.mean([estimates[name] for name in _AVERAGED]))
-
-
-def unseen_domain_probabilities(kept: KeptSources, config: ClassifierConfig, classes: int, seed: int) -> np.ndarray:
-    """`(m, classes)` for the held-out source images without projection, of classifiers that did not see their domain.
-
-    f has seen it, so these answers are better than those for a new domain.
-    """
-    found = np.zeros_like(kept.held_plain)
-    device = torch.device("cpu")
-    for domain in np.unique(kept.held_domains):
-        others, own = kept.domains != domain, kept.held_domains == domain
-        apart = [kept.features[others], kept.labels[others], kept.held_features[~own], kept.held_labels[~own]]
-        z, y, held, held_labels = (torch.from_numpy(np.ascontiguousarray(part)) for part in apart)
-        with one_thread(device):
-            classifier = fit_classifier(config, z, y, held, held_labels, num_classes=classes, seed=seed, device=device)
-        with torch.no_grad():
-            found[own] = torch.softmax(classifier(torch.from_numpy(kept.held_features[own])), dim=1).numpy()
-    return found

@@ -61,5 +61,5 @@ def estimates_of(found: DomainCheck) -> tuple[tuple[str, str], ...]:
         return ()
     each = found.accuracy
     rows = [(_WAYS[name], value) for name, value in each.estimates.items()]
-    rows.append(("Together, without agreement", each.estimate))
+    rows.append(("Together: the first and the last", each.estimate))
     return tuple((name, f"{100 * value:.1f} %") for name, value in rows)
