@@ -17,7 +17,7 @@ import torch
 from scene import QUICK, Homefold
 
 import homefold as package
-from homefold.cli import app, bench, data, demo, evaluate, fit, info, methods, predict, serve
+from homefold.cli import app, bench, data, demo, evaluate, explore, fit, info, methods, predict, serve
 from homefold.cli.commands import Command
 from homefold.cli.ending import when_stopped
 from homefold.cli.parsing import parse, parser_of
@@ -28,6 +28,7 @@ EVERY_OPTIONS = [
     predict.PredictOptions,
     evaluate.EvaluateOptions,
     serve.ServeOptions,
+    explore.ExploreOptions,
     info.InfoOptions,
     demo.DemoOptions,
     bench.BenchCommand,
@@ -42,7 +43,7 @@ def test_help_names_every_command_once_and_ends_with_examples(homefold: Homefold
     ended = homefold("--help")
     assert ended.code == 0
     commands = ended.out.split("commands:\n")[1].split("\n\n")[0].splitlines()
-    names = "fit predict evaluate check serve info export push pull demo bench methods settings report data"
+    names = "fit predict evaluate check serve explore info export push pull demo bench methods settings report data"
     assert [line.split()[0] for line in commands] == names.split()
     assert "homefold predict model new-images/ --json" in ended.out.split("examples:")[1]
     assert max(map(len, ended.out.splitlines())) <= 100
@@ -300,7 +301,7 @@ print(len(asked))
 def test_no_help_and_no_list_imports_what_only_work_needs() -> None:
     done = subprocess.run([sys.executable, "-c", HELP_OF_EVERYTHING], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    assert int(done.stdout.splitlines()[-1]) == 1 + 15 + 5
+    assert int(done.stdout.splitlines()[-1]) == 1 + 16 + 6
 
 
 @pytest.mark.slow

@@ -166,7 +166,7 @@ def test_metrics_count_what_happened(client: TestClient, files: list[bytes]) -> 
 def test_the_description_of_the_interface_is_whole(client: TestClient) -> None:
     described = client.get("/openapi.json").json()
     explorer = {"/v1/explorer", "/v1/explorer/points", "/v1/explorer/images/{row}"}
-    reasons = {"/v1/explain", "/v1/explain/usual", "/v1/explorer/images/{row}/explain"}
+    reasons = {"/v1/explain", "/v1/explain/usual", "/v1/explorer/images/{row}/explain", "/v1/check"}
     paths = {"/v1/predict", "/v1/model", "/healthz", "/readyz", "/metrics"}
     assert set(described["paths"]) == paths | explorer | reasons
     responses = described["paths"]["/v1/predict"]["post"]["responses"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -139,10 +140,17 @@ def test_a_hundred_thousand_points_are_drawn_and_found(opened: Page) -> None:
           const each = (performance.now() - began) / 20;
           const all = many.within([[0, 0], [500, 0], [500, 500], [0, 500]]).length;
           host.remove();
-          return [each, all];
+          many.resting = 1;  // as while the view moves, after frames that took too long
+          for (let now = 100; now < 600; now += 100) many.keepPace(now);
+          const [moving, sample] = [many.drawn, new Set(many.order.subarray(0, 50000))];
+          many.resting = null;
+          const halves = many.order.subarray(0, 12500).filter((row) => row < 50000).length;
+          return [each, all, moving, sample.size, many.drawn, halves];
         })"""
     )
     assert found[1] == 100_000
+    assert found[2:5] == [12_000, 50_000, 100_000]
+    assert 6000 < found[5] < 6500  # of a sample of 12,500, a half belongs to each half of the rows
     assert found[0] < 50  # milliseconds of the page's own; the rest is one draw call
 
 
@@ -208,6 +216,23 @@ def test_several_images_get_a_card_each_and_reasons_when_asked(
     opened.wait("document.querySelectorAll('#why .scatter').length")
     assert opened.ask("document.activeElement.id") == "why"
     assert opened.ask("document.getElementById('why-file').textContent").endswith(".png")
+
+
+def test_many_images_are_checked_together_without_their_labels(
+    opened: Page, files: list[bytes], tmp_path: Path
+) -> None:
+    opened.ask("document.getElementById('drop-tab').click()")
+    opened.ask("document.getElementById('clear').click()")
+    opened.choose_files("#files", *(file_in(tmp_path, f"{i}.png", content) for i, content in enumerate(files[:24])))
+    opened.wait("document.getElementById('status').textContent === '24 of 24 answered'")
+    opened.ask("document.getElementById('hold-ask').click()")
+    opened.wait("document.querySelectorAll('#hold .near img').length === 6")
+    assert opened.ask("document.activeElement.id") == "hold"
+    told = opened.ask("document.getElementById('hold-report').textContent")
+    assert re.match(r"About \d+\s% of these 24 answers are right", told)
+    assert "What to do next" in told
+    opened.ask("document.getElementById('clear').click()")
+    assert opened.ask("document.getElementById('hold').hidden && document.getElementById('hold-ask').hidden")
 
 
 def test_a_point_is_explained_beside_the_map(opened: Page) -> None:

@@ -22,6 +22,7 @@ COMMANDS = {
     "evaluate": Command("measure accuracy with and without projection, side by side", "homefold.cli.evaluate"),
     "check": Command("tell whether a model will hold up on images without labels", "homefold.cli.check"),
     "serve": Command("answer over HTTP and on a page; needs the extra homefold[serve]", "homefold.cli.serve"),
+    "explore": Command("write the explorer of a model as a folder for any browser", "homefold.cli.explore"),
     "info": Command("show what a model is", "homefold.cli.info"),
     "export": Command("write a model as ONNX, which runs without torch", "homefold.cli.export"),
     "push": Command("put a model on the Hugging Face Hub", "homefold.cli.hub", "run_push"),

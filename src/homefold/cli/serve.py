@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +13,7 @@ from homefold.cli.parsing import Arg, DeviceFlag, Names, PluginFlag, Positional,
 from homefold.errors import ConfigError
 
 if TYPE_CHECKING:
-    from homefold.model import Homefold
     from homefold.serving.access import Access
-    from homefold.serving.explorer import Explorer
 
 __all__ = ["ServeOptions", "run"]
 
@@ -74,6 +71,7 @@ def run(arguments: Sequence[str]) -> int:
             raise
         raise ConfigError("homefold serve needs the extra 'serve': pip install 'homefold[serve]'.") from None
     # These import torch, which --help does not need.
+    from homefold.cli.labelled import labelled_images
     from homefold.cli.unfinished import tidy_after_fit
     from homefold.model import Homefold
     from homefold.serving.limits import Limits
@@ -91,7 +89,11 @@ def run(arguments: Sequence[str]) -> int:
     access, is_ours = _access(options)
     model = Homefold.load(options.model, device=options.device)
     tidy_after_fit(options.model)
-    explorer = None if options.data is None else _explorer(options, model, options.data)
+    explorer = None
+    if options.data is not None:
+        explorer = labelled_images(
+            options.model, model, options.data, layout=options.map, max_megapixels=options.max_megapixels
+        )
 
     def tell(address: str) -> None:
         token = f"#token={access.token}" if access.token and is_ours else ""
@@ -101,31 +103,6 @@ def run(arguments: Sequence[str]) -> int:
     service = Service(model, options.model.resolve().name, limits, explorer)
     serve(service, access, Place(options.host, options.port), tell)
     return 0
-
-
-def _explorer(options: ServeOptions, model: Homefold, data: str) -> Explorer:
-    """The labelled images, decoded to the model's size."""
-    from homefold.data import load_dataset
-    from homefold.runtime.progress import RichReporter
-    from homefold.serving.explorer import Explorer, Gallery
-    from homefold.store.model_folder import model_checksum
-
-    if options.map == "umap" and importlib.util.find_spec("umap") is None:
-        raise ConfigError("--map umap needs the extra 'umap': pip install 'homefold[umap]'.")
-    preprocessing = model.config.preprocessing
-    dataset = load_dataset(
-        data,
-        size=(preprocessing.image_size, preprocessing.image_size),
-        resize=preprocessing.resize,
-        skip_bad=True,
-        allow_one_class=True,
-        max_megapixels=options.max_megapixels,
-        reporter=RichReporter(),
-    )
-    if dataset.skipped:
-        note(f"{len(dataset.skipped)} of its images cannot be read and are left out; homefold data verify names them.")
-    gallery = Gallery.of(dataset, model.class_names, model.source_domains)
-    return Explorer(gallery, model_checksum(options.model), options.map)
 
 
 def _at_least_one(flag: str, value: int) -> int:

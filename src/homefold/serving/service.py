@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
 import numpy as np
@@ -134,16 +134,31 @@ class Service:
 
         It raises `Refusal`, as a task of `accept` does.
         """
-        self.require_room()
-        deadline = asyncio.get_running_loop().time() + self.limits.answer_seconds
-        self._waiting += 1
+        async with self._at_work(1):
+            pixels = await self._decoders.pixels(image) if isinstance(image, bytes) else image
+            return await self.batcher.on_thread(lambda: function(pixels))
+
+    async def with_all_pixels(self, images: Sequence[bytes], function: Callable[[np.ndarray, list[int]], T]) -> T:
+        """The same for the files that can be read, and which of them these are; `Refusal` where none can."""
+        async with self._at_work(len(images)):
+            found = await asyncio.gather(*map(self._decoders.pixels, images), return_exceptions=True)
+            rows = [row for row, each in enumerate(found) if isinstance(each, np.ndarray)]
+            if not rows:
+                raise Refusal(422, "none of the images can be read.")
+            pixels = np.stack([np.asarray(found[row]) for row in rows])
+            return await self.batcher.on_thread(lambda: function(pixels, rows))
+
+    @asynccontextmanager
+    async def _at_work(self, images: int) -> AsyncIterator[None]:
+        """Inside, so many images wait, and not for ever; what goes wrong is raised as `Refusal`."""
+        self.require_room(images)
+        self._waiting += images
         try:
             with self._refusing():
-                async with asyncio.timeout_at(deadline):
-                    pixels = await self._decoders.pixels(image) if isinstance(image, bytes) else image
-                    return await self.batcher.on_thread(lambda: function(pixels))
+                async with asyncio.timeout(self.limits.answer_seconds):
+                    yield
         finally:
-            self._waiting -= 1
+            self._waiting -= images
 
     async def _answer(self, image: bytes, asked: Asked, deadline: float) -> Prediction:
         with self._refusing():
@@ -157,6 +172,8 @@ class Service:
         """What goes wrong with an image inside is raised as `Refusal`."""
         try:
             yield
+        except Refusal:
+            raise
         except BadImageError as error:
             raise Refusal(422, error.reason) from None
         except TimeoutError:

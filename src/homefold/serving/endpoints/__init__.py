@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from fastapi import APIRouter
 
-from homefold.serving.endpoints import about, explain, explorer, health, metrics, page, predict
+from homefold.serving.endpoints import about, check, explain, explorer, health, metrics, page, predict
 from homefold.serving.service import Service
 
 __all__ = ["ENDPOINTS"]
@@ -14,6 +14,7 @@ __all__ = ["ENDPOINTS"]
 ENDPOINTS: tuple[Callable[[Service], APIRouter], ...] = (
     predict.routes,
     explain.routes,
+    check.routes,
     explorer.routes,
     about.routes,
     health.routes,

@@ -36,7 +36,7 @@ def routes(service: Service) -> APIRouter:
 
     def explained(pixels: np.ndarray) -> dict[str, Any]:
         surveyed = None if service.explorer is None else service.explorer.surveyed
-        return explain(service.model.trained, pixels, surveyed)
+        return explain(service.model.trained, pixels[None], surveyed)[0]
 
     @router.post("/v1/explain", response_model=Explanation, responses=_REFUSALS, openapi_extra={"requestBody": _BODY})
     async def explain_image(request: Request) -> Response:

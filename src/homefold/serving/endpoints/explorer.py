@@ -3,40 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
-from pydantic import BaseModel, Field
 
 from homefold.serving.explorer import Explorer
-from homefold.serving.explorer.explorer import COLUMNS, Surveyed
+from homefold.serving.explorer.explorer import Surveyed
+from homefold.serving.explorer.facts import ExplorerFacts, explorer_facts
 from homefold.serving.refusal import Refusal
 from homefold.serving.service import Service
 
-__all__ = ["ExplorerFacts", "require_explorer", "require_surveyed", "routes"]
-
-
-class Domain(BaseModel):
-    """Where images come from."""
-
-    name: str
-    images: int
-    is_source: bool = Field(description="whether the model learned from it")
-
-
-class ExplorerFacts(BaseModel):
-    """How far the survey is, and what it is about."""
-
-    state: Literal["none", "working", "ready", "failed"] = Field(description="none: served without --data")
-    doing: str = ""
-    share_done: float = 0.0
-    error: str = ""
-    images: int = 0
-    layout: str = ""
-    classes: list[str] = Field(default=[], description="the model's, then those that only the images have")
-    class_images: list[int] = Field(default=[], description="images of each class")
-    domains: list[Domain] = []
-    columns: list[str] = Field(default=[], description="of /v1/explorer/points, in order")
+__all__ = ["require_explorer", "require_surveyed", "routes"]
 
 
 def routes(service: Service) -> APIRouter:
@@ -46,7 +23,7 @@ def routes(service: Service) -> APIRouter:
     @router.get("/v1/explorer")
     async def explorer() -> ExplorerFacts:
         """How far the survey is, and what it is about."""
-        return ExplorerFacts(state="none") if service.explorer is None else _facts(service.explorer)
+        return ExplorerFacts(state="none") if service.explorer is None else explorer_facts(service.explorer)
 
     @router.get("/v1/explorer/points", response_class=Response)
     async def points() -> Response:
@@ -78,23 +55,3 @@ def require_surveyed(service: Service) -> Surveyed:
     if explorer.surveyed is None:
         raise Refusal(409, f"the map is not there: {explorer.error or 'it is still being made; ask again later.'}")
     return explorer.surveyed
-
-
-def _facts(explorer: Explorer) -> ExplorerFacts:
-    gallery = explorer.gallery
-    data = gallery.dataset
-    return ExplorerFacts(
-        state="failed" if explorer.error else "working" if explorer.surveyed is None else "ready",
-        doing=explorer.doing,
-        share_done=explorer.share_done,
-        error=explorer.error,
-        images=len(gallery),
-        layout=explorer.layout,
-        classes=list(gallery.classes),
-        class_images=[int((gallery.truth == i).sum()) for i in range(len(gallery.classes))],
-        domains=[
-            Domain(name=name, images=int(rows.sum()), is_source=bool(gallery.is_source[rows].any()))
-            for name, rows in ((name, data.domains == i) for i, name in enumerate(data.domain_names))
-        ],
-        columns=list(COLUMNS),
-    )

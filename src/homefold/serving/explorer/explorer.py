@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -17,7 +19,7 @@ from homefold.serving.explorer.layout import LAYOUTS, Layout, LayoutName, neares
 from homefold.serving.explorer.survey import Survey, survey_of, survey_path
 from homefold.stages.trained_model import TrainedModel
 
-__all__ = ["COLUMNS", "Explorer", "Neighbour", "Surveyed"]
+__all__ = ["AT_ONCE", "COLUMNS", "Explorer", "Neighbour", "Surveyed"]
 
 COLUMNS = (
     "x",
@@ -33,7 +35,10 @@ COLUMNS = (
 )
 """What `Surveyed.columns` has of every image, in this order."""
 
-_AT_ONCE = 16  # other requests wait for no more than these
+AT_ONCE = 16
+"""Images that are surveyed together; other requests wait for no more than these."""
+
+OnThread = Callable[[Callable[[], Survey]], Awaitable[Survey]]
 _log = logging.getLogger(__name__)
 
 
@@ -78,13 +83,16 @@ class Surveyed:
         columns = np.stack([np.asarray(found[name], dtype="<f4") for name in COLUMNS])
         return Surveyed(laid_out, columns.tobytes(), rows, F.normalize(source, dim=1))
 
-    def nearest_sources(self, z: torch.Tensor, most: int) -> list[Neighbour]:
-        """The source images whose features are most like one feature `(1, d)`, as the manifold is given it."""
-        rows, similarity = nearest(z.cpu(), self.source_directions, most)
-        return [
-            Neighbour(int(self.source_rows[row]), float(value))
-            for row, value in zip(rows[0], similarity[0], strict=True)
-        ]
+    @property
+    def by_name(self) -> dict[str, np.ndarray]:
+        """The columns as arrays, by their names."""
+        return dict(zip(COLUMNS, np.frombuffer(self.columns, "<f4").reshape(len(COLUMNS), -1), strict=True))
+
+    def nearest_sources(self, z: torch.Tensor, most: int) -> list[list[Neighbour]]:
+        """The source images whose features are most like each of `z: (n, d)`, as the manifold is given it."""
+        places, similarity = nearest(z.cpu(), self.source_directions, most)
+        rows = self.source_rows[places].tolist()
+        return [list(map(Neighbour, *each)) for each in zip(rows, similarity.tolist(), strict=True)]
 
 
 class Explorer:
@@ -117,16 +125,21 @@ class Explorer:
 
     async def _run(self, model: TrainedModel, batcher: Batcher) -> None:
         try:
-            survey = await self._survey(model, batcher)
-            self.doing = "Laying out the map"
-            self.surveyed = await asyncio.to_thread(Surveyed.of, self.gallery, survey, self.layout)
+            await self.survey(model, batcher.on_thread)
         except HomefoldError as error:
             self.error = str(error)
         except Exception:
             _log.exception("the map was not made")
             self.error = "the map could not be made; the server's own messages say why."
 
-    async def _survey(self, model: TrainedModel, batcher: Batcher) -> Survey:
+    async def survey(self, model: TrainedModel, on_thread: OnThread) -> Surveyed:
+        """Look at every image; `on_thread` gives what a function gives that needs the model."""
+        survey = await self._survey(model, on_thread)
+        self.doing = "Laying out the map"
+        self.surveyed = await asyncio.to_thread(Surveyed.of, self.gallery, survey, self.layout)
+        return self.surveyed
+
+    async def _survey(self, model: TrainedModel, on_thread: OnThread) -> Survey:
         path = None
         if self._checksum is not None:
             path = survey_path(self._checksum, await asyncio.to_thread(self.gallery.dataset.fingerprint))
@@ -135,10 +148,10 @@ class Explorer:
                 return kept
         self.doing = "Asking the model about every image"
         images, parts = self.gallery.dataset.images, []
-        for start in range(0, len(images), _AT_ONCE):
-            pixels = np.ascontiguousarray(images[start : start + _AT_ONCE])
-            parts.append(await batcher.on_thread(lambda pixels=pixels: survey_of(model, pixels)))  # type: ignore[misc]
-            self.share_done = min(1.0, (start + _AT_ONCE) / len(images))
+        for start in range(0, len(images), AT_ONCE):
+            pixels = np.ascontiguousarray(images[start : start + AT_ONCE])
+            parts.append(await on_thread(partial(survey_of, model, pixels)))
+            self.share_done = min(1.0, (start + AT_ONCE) / len(images))
         survey = Survey.joined(parts)
         if path is not None:
             await asyncio.to_thread(survey.keep, path)

@@ -1,13 +1,9 @@
 // The card of one image: what it looks like, what the model says, or why it says nothing.
 
-import { element, percent } from "./dom.js";
+import { bars, element, percent } from "./dom.js";
 
 const SHOWN_CLASSES = 5;
 const GAUGE_END = 3;
-
-function meter(value, end, label, good = {}) {
-  return element("meter", { max: end, ...good, value: Math.min(value, end), title: label, ariaLabel: label });
-}
 
 /** An empty card with the image, to be filled when its answer is there. */
 export function card(file) {
@@ -24,16 +20,7 @@ export function card(file) {
 /** Shows the answer in a card; `onwhy` when somebody asks for its reasons. */
 export function fill(made, answer, onwhy) {
   const likely = Object.entries(answer.probabilities).sort((a, b) => b[1] - a[1]).slice(0, SHOWN_CLASSES);
-  const list = element("dl");
-  for (const [name, probability] of likely) {
-    const shown = percent.format(probability);
-    list.append(
-      element("dt", { textContent: name }),
-      element("dd", {}, meter(probability, 1, `${name}: ${shown}`)),
-      element("dd", { className: "figure", textContent: shown }),
-    );
-  }
-  made.append(element("h3", { textContent: answer.label }), list, gauge(answer.off_manifold));
+  made.append(element("h3", { textContent: answer.label }), bars(likely, 1, percent.format), gauge(answer.off_manifold));
   if (answer.label_without_projection) made.append(without(answer));
   const button = element("button", { type: "button", className: "why", textContent: "Why?", onclick: onwhy });
   button.setAttribute("aria-label", `Why ${answer.label}?`);
@@ -52,7 +39,7 @@ function gauge(score) {
   const far = score > 1;
   const words = far ? "farther out than 95 % of held-out source images" : "as near as the source images";
   const label = `Off-manifold score ${score.toFixed(2)}: ${words}`;
-  return element("p", { className: far ? "far" : "" }, label, meter(score, GAUGE_END, label, { low: 1, high: 1, optimum: 0 }));
+  return element("p", { className: far ? "far" : "" }, label, element("meter", { max: GAUGE_END, low: 1, high: 1, optimum: 0, value: Math.min(score, GAUGE_END), ariaLabel: label }));
 }
 
 function without(answer) {

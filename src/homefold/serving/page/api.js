@@ -10,6 +10,10 @@ export class Failure extends Error {
   }
 }
 
+/** Whether there is a server to ask; a page that was exported has none. */
+export const isLive = true;
+export const hasPictures = true;
+
 /** Takes the token out of the address, where the server printed it, so that it is in no bookmark and no history. */
 export function takeToken() {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
@@ -25,7 +29,7 @@ export function keepToken(token) {
 }
 
 /** Asks the server; throws a Failure with its sentence. A server that is busy is asked again when it says so. */
-export async function ask(path, options = {}, tries = 5) {
+async function ask(path, options = {}, tries = 5) {
   const token = sessionStorage.getItem(KEPT_AS);
   const headers = { ...options.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
   let response;
@@ -49,6 +53,26 @@ export async function model() {
   return (await ask("v1/model")).json();
 }
 
+/** How far the survey of the labelled images is, and what it is about. */
+export async function labelled() {
+  return (await ask("v1/explorer")).json();
+}
+
+/** Every column of all images, one after the other. */
+export async function columnsOfAll() {
+  return (await ask("v1/explorer/points")).arrayBuffer();
+}
+
+/** Off-manifold scores of held-out source images. */
+export async function usualScores() {
+  return (await (await ask("v1/explain/usual")).json()).scores;
+}
+
+/** Where the picture of a labelled image is. */
+export async function pictureAddress(row) {
+  return URL.createObjectURL(await (await ask(`v1/explorer/images/${row}`)).blob());
+}
+
 /** The answer to one image file. */
 export async function predict(file, signal) {
   const headers = { "Content-Type": "application/octet-stream" };
@@ -64,4 +88,11 @@ export async function explain(file) {
 /** Why a labelled image gets its answer. */
 export async function explainRow(row) {
   return (await ask(`v1/explorer/images/${row}/explain`)).json();
+}
+
+/** Whether the model will hold up on images without labels; `rows` in it are places among the files. */
+export async function check(files) {
+  const body = new FormData();
+  for (const file of files) body.append("image", file);
+  return (await ask("v1/check", { method: "POST", body })).json();
 }

@@ -1,11 +1,11 @@
 // Starts the page: the token, the model's facts, then the views.
 
 import { start as startAbout } from "./about.js";
-import { keepToken, model, takeToken } from "./api.js";
+import { isLive, keepToken, labelled, model, takeToken } from "./api.js";
 import { start as startCheck } from "./check.js";
 import { percent } from "./dom.js";
 import { know, start as startDrop } from "./drop.js";
-import { columns, facts as galleryFacts } from "./gallery.js";
+import { columns } from "./gallery.js";
 import { start as startMap } from "./map.js";
 import { open as openTab, start as startTabs, whenOpened } from "./tabs.js";
 
@@ -53,15 +53,15 @@ async function open() {
   if (hasStarted) return;
   try {
     const facts = await model();
-    const gallery = await galleryFacts();
+    const gallery = await labelled();
     hasStarted = true;
     tell("");
     form.hidden = true;
     describe(facts);
-    startDrop(facts.limits);
+    if (isLive) startDrop(facts.limits);
     const hasImages = gallery.state !== "none";
     startAbout(facts, gallery);
-    startTabs(hasImages ? [] : ["map", "check"]);
+    startTabs([...(hasImages ? [] : ["map", "check"]), ...(isLive ? [] : ["drop"])]);
     openTab(hasImages ? "map" : "drop");
     if (hasImages) survey(gallery);
   } catch (error) {

@@ -2,7 +2,7 @@
 
 import { drawn } from "./dom.js";
 
-const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [320, 170, 44, 30, 10, 18];
+const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [320, 180, 44, 30, 20, 18];
 
 function ticks(low, high) {
   const rough = (high - low) / 4 || 1;
@@ -28,7 +28,7 @@ export function chart({ label, points, xName, yName, x, y, writeX = String, writ
   for (const value of ticks(...x)) made.append(drawn("text", { x: atX(value), y: HEIGHT - BOTTOM + 14, class: "below" }, writeX(value)));
   made.append(
     drawn("text", { x: (LEFT + WIDTH) / 2, y: HEIGHT - 3, class: "below" }, xName),
-    drawn("text", { x: LEFT + 4, y: TOP + 6, class: "name" }, yName),
+    drawn("text", { x: LEFT, y: TOP - 9, class: "name" }, yName),
     drawn("polyline", { points: points.map(([a, b]) => `${atX(a).toFixed(1)},${atY(b).toFixed(1)}`).join(" "), class: "line" }),
   );
   if (marked) {
@@ -37,7 +37,8 @@ export function chart({ label, points, xName, yName, x, y, writeX = String, writ
     made.append(
       drawn("line", { x1: atX(a), x2: atX(a), y1: TOP, y2: HEIGHT - BOTTOM, class: "stop" }),
       drawn("circle", { cx: atX(a), cy: atY(b), r: 4, class: "dot" }),
-      drawn("text", { x: atX(a) + (isLate ? -7 : 7), y: TOP + 20, class: isLate ? "left" : "name" }, words),
+      // Where the line is high the words stand low.
+      drawn("text", { x: atX(a) + (isLate ? -7 : 7), y: atY(b) < HEIGHT / 2 ? HEIGHT - BOTTOM - 8 : TOP + 14, class: isLate ? "left" : "name" }, words),
     );
   }
   return made;

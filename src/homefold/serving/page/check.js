@@ -149,7 +149,7 @@ function show() {
   showMatrix();
   showKinds();
   rank();
-  kinds.children[1].click();
+  kinds.children[right < 1 ? 1 : 0].click();
 }
 
 /** Makes the view work with these images. */

@@ -22,3 +22,13 @@ export function drawn(name, attributes = {}, ...children) {
 export function counted(count, what) {
   return `${whole.format(count)} ${what}${count === 1 ? "" : "s"}`;
 }
+
+/** Names with a bar and a figure each; `values` are `[name, value]`, and `write` says a value. */
+export function bars(values, end, write) {
+  const rows = values.map(([name, value]) => {
+    const shown = write(value);
+    const bar = element("meter", { max: end, value: Math.min(value, end), ariaLabel: `${name}: ${shown}` });
+    return [element("dt", { textContent: name }), element("dd", {}, bar), element("dd", { className: "figure", textContent: shown })];
+  });
+  return element("dl", { className: "bars" }, ...rows.flat());
+}

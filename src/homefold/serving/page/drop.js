@@ -4,6 +4,7 @@ import { explain, predict } from "./api.js";
 import { card, fail, fill } from "./answers.js";
 import { element } from "./dom.js";
 import { images, transferred } from "./files.js";
+import { offer } from "./hold.js";
 import { open as openTab } from "./tabs.js";
 import { show as showWhy } from "./why.js";
 
@@ -22,6 +23,7 @@ const reasons = document.getElementById("why-reasons");
 let limits;
 let points = null;
 let asked = 0;
+let answered = [];
 let waiting = [];
 let working = 0;
 let done = 0;
@@ -33,6 +35,7 @@ function show() {
   progress.value = total ? done / total : 0;
   status.textContent = total ? `${done} of ${total} answered` : "";
   clear.hidden = total === 0;
+  offer(done === total ? answered : [], limits);
 }
 
 function add(files) {
@@ -61,6 +64,7 @@ async function work() {
       }
       const answer = await predict(file, signal);
       fill(made, answer, () => reason(file, made, true));
+      answered.push(file);
       if (total === 1) reason(file, made, false);
     } catch (error) {
       if (signal.aborted) break;
@@ -101,6 +105,7 @@ function empty() {
   stop.abort();
   stop = new AbortController();
   waiting = [];
+  answered = [];
   for (const made of list.children) made.letGo();
   list.replaceChildren();
   done = total = 0;

@@ -1,26 +1,21 @@
 // The labelled images of --data: what is known of each, by row, and their pictures.
 
-import { ask } from "./api.js";
-import { percent } from "./dom.js";
+import { columnsOfAll, hasPictures, labelled, pictureAddress } from "./api.js";
+import { element, percent } from "./dom.js";
 
 const POLL_MS = 700;
 const KEPT_PICTURES = 600;
 const AT_ONCE = 6;
-
-/** How far the survey is, and what it is about. */
-export async function facts() {
-  return (await ask("v1/explorer")).json();
-}
 
 /** Waits for the survey, telling how far it is; the columns of all images by name. */
 export async function columns(known, tell) {
   while (known.state === "working") {
     tell(known);
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-    known = await facts();
+    known = await labelled();
   }
   if (known.state === "failed") throw new Error(`There is no map: ${known.error}`);
-  const buffer = await (await ask("v1/explorer/points")).arrayBuffer();
+  const buffer = await columnsOfAll();
   const found = { count: known.images, classes: known.classes, domains: known.domains };
   known.columns.forEach((name, i) => {
     found[name] = new Float32Array(buffer, 4 * i * known.images, known.images);
@@ -45,17 +40,12 @@ const addresses = new Map();
 const waiting = [];
 let working = 0;
 
-async function fetched(row) {
-  const response = await ask(`v1/explorer/images/${row}`);
-  return URL.createObjectURL(await response.blob());
-}
-
 async function work() {
   working += 1;
   while (waiting.length) {
     // What was asked for last is most likely still looked at.
     const [row, resolve, reject] = waiting.pop();
-    await fetched(row).then(resolve, reject);
+    await pictureAddress(row).then(resolve, reject);
   }
   working -= 1;
 }
@@ -84,13 +74,15 @@ const seen = new IntersectionObserver((entries) => {
       },
       (error) => {
         target.alt = `${target.alt} (${error.message})`;
+        target.classList.add("failed");
       },
     );
   }
 }, { rootMargin: "200px" });
 
-/** An image element of a row, loaded once it comes into view. */
+/** An image element of a row, loaded once it comes into view; its label where there are no pictures. */
 export function picture(points, row) {
+  if (!hasPictures) return element("span", { className: "pictureless", textContent: points.classes[points.truth[row]] });
   const made = document.createElement("img");
   made.alt = inWords(points, row);
   made.row = row;

@@ -22,12 +22,27 @@ const PICK_PX = 14;
 const CLICK_PX = 5;
 const LARGEST_ZOOM = 400;
 const LARGEST_FRAME = 4;
+const SLOW_FRAME_MS = 35;
+const FEWEST_MOVING = 12000;
+const REST_MS = 150;
 
 function compiled(gl, kind, source) {
   const shader = gl.createShader(kind);
   gl.shaderSource(shader, source);
   gl.compileShader(shader);
   return shader;
+}
+
+/** Rows in an order without a pattern, the same every time, so that any first part of them is a fair sample. */
+function shuffled(count) {
+  const order = Uint32Array.from({ length: count }, (_, i) => i);
+  let state = 1;
+  for (let i = count - 1; i > 0; i -= 1) {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    const j = Math.floor((state / 2 ** 32) * (i + 1));
+    [order[i], order[j]] = [order[j], order[i]];
+  }
+  return order;
 }
 
 /** Points in boxes, so that the nearest is found without looking at all of them. */
@@ -133,6 +148,8 @@ export class Scatter {
     this.x = x.map((value) => (value - this.origin[0]) / half);
     this.y = y.map((value) => (value - this.origin[1]) / half);
     this.boxes = new Boxes(this.x, this.y);
+    this.order = shuffled(this.count);
+    this.budget = this.count;
     this.colours = new Uint8Array(4 * this.count).fill(128);
     this.sizes = new Float32Array(this.count);
     this.radius = Math.max(2.5, Math.min(7, 300 / Math.sqrt(this.count + 1)));
@@ -162,14 +179,18 @@ export class Scatter {
     const [dim, normal, large] = [this.radius * 0.7, this.radius, this.radius * 1.25];
     for (let i = 0; i < this.count; i += 1) this.sizes[i] = !this.marked ? normal : this.marked.has(i) ? large : dim;
     if (this.gl) {
-      const colours = this.colours.slice();
-      if (this.marked) {
-        for (let i = 0; i < this.count; i += 1) if (!this.marked.has(i)) colours[4 * i + 3] *= 0.25;
-      }
-      const { gl, buffers } = this;
+      const { gl, buffers, order } = this;
       const points = new Float32Array(2 * this.count);
-      for (let i = 0; i < this.count; i += 1) points.set([this.x[i], this.y[i]], 2 * i);
-      for (const [name, values] of [["place", points], ["colour", colours], ["size", this.sizes]]) {
+      const colours = new Uint8Array(4 * this.count);
+      const sizes = new Float32Array(this.count);
+      order.forEach((row, i) => {
+        points[2 * i] = this.x[row];
+        points[2 * i + 1] = this.y[row];
+        for (let k = 0; k < 4; k += 1) colours[4 * i + k] = this.colours[4 * row + k];
+        if (this.marked && !this.marked.has(row)) colours[4 * i + 3] *= 0.25;
+        sizes[i] = this.sizes[row];
+      });
+      for (const [name, values] of [["place", points], ["colour", colours], ["size", sizes]]) {
         gl.bindBuffer(gl.ARRAY_BUFFER, buffers[name]);
         gl.bufferData(gl.ARRAY_BUFFER, values, gl.STATIC_DRAW);
       }
@@ -188,10 +209,30 @@ export class Scatter {
 
   /** Draws in the next frame, once however often it is called. */
   draw() {
-    this.frame ??= requestAnimationFrame(() => {
+    this.frame ??= requestAnimationFrame((now) => {
       this.frame = null;
+      if (this.resting) this.keepPace(now);
       this.drawNow();
     });
+  }
+
+  /** Draws while the view moves: a fair sample where all points take too long, and all of them once it rests. */
+  move() {
+    clearTimeout(this.resting);
+    this.resting = setTimeout(() => {
+      this.resting = this.before = null;
+      this.draw();
+    }, REST_MS);
+    this.draw();
+  }
+
+  keepPace(now) {
+    if (this.before && now - this.before > SLOW_FRAME_MS) this.budget = Math.max(FEWEST_MOVING, this.budget / 2);
+    this.before = now;
+  }
+
+  get drawn() {
+    return this.resting ? Math.min(this.count, Math.floor(this.budget)) : this.count;
   }
 
   get half() {
@@ -211,10 +252,10 @@ export class Scatter {
       gl.uniform2f(uniforms.scale, (2 * scale) / width, (2 * scale) / height);
       gl.uniform2f(uniforms.middle, this.view.x, this.view.y);
       gl.uniform1f(uniforms.pixels, ratio * grown);
-      gl.drawArrays(gl.POINTS, 0, this.count);
+      gl.drawArrays(gl.POINTS, 0, this.drawn);
     } else {
       this.flat.clearRect(0, 0, width, height);
-      for (let i = 0; i < this.count; i += 1) {
+      for (const i of this.order.subarray(0, this.drawn)) {
         if (!this.isShown(i)) continue;
         const [r, g, b, a] = this.colours.subarray(4 * i, 4 * i + 4);
         const side = this.sizes[i] * ratio * grown;
@@ -345,7 +386,7 @@ export class Scatter {
     const [afterX, afterY] = this.fromScreen(x, y);
     this.view.x += beforeX - afterX;
     this.view.y += beforeY - afterY;
-    this.draw();
+    this.move();
   }
 
   fit() {
@@ -405,7 +446,7 @@ export class Scatter {
         const scale = this.half * this.view.zoom;
         this.view.x -= (now[0] - last[0]) / scale;
         this.view.y += (now[1] - last[1]) / scale;
-        this.draw();
+        this.move();
       }
     });
     const end = (event) => {

@@ -1,35 +1,26 @@
 // Why an image gets its answer: both answers, where it lies, how the search went, what it is like.
 
-import { ask } from "./api.js";
+import { usualScores } from "./api.js";
 import { chart } from "./chart.js";
 import { colourings } from "./colours.js";
-import { drawn, element, percent } from "./dom.js";
+import { bars, drawn, element, percent } from "./dom.js";
 import { picture } from "./gallery.js";
 import { Scatter } from "./scatter.js";
 
 const TOP = 5;
 const GAUGE_END = 3;
+const STYLE_END = 3;
 
 let usual;
 
-async function usualScores() {
-  usual ??= ask("v1/explain/usual").then((response) => response.json());
-  return (await usual).scores;
-}
-
 function answerBox(title, answer, isUsed) {
   const likely = Object.entries(answer.probabilities).sort((a, b) => b[1] - a[1]).slice(0, TOP);
-  const rows = likely.map(([name, probability]) => {
-    const shown = percent.format(probability);
-    const bar = element("meter", { max: 1, value: probability, ariaLabel: `${name}: ${shown}` });
-    return [element("dt", { textContent: name }), element("dd", {}, bar), element("dd", { className: "figure", textContent: shown })];
-  });
   return element(
     "section",
     { className: isUsed ? "answer used" : "answer" },
     element("h4", {}, title, isUsed ? element("span", { className: "badge", textContent: "used" }) : ""),
     element("p", { className: "said", textContent: answer.label }),
-    element("dl", {}, ...rows.flat()),
+    bars(likely, 1, percent.format),
   );
 }
 
@@ -86,6 +77,22 @@ function curve({ steps, losses, stop }) {
   );
 }
 
+function style({ distances, weight, as_it_is: asItIs }, isMoved) {
+  const near = Object.entries(distances).sort((a, b) => a[1] - b[1]);
+  const towards = near.length > 1 ? "the style of each source domain" : `the style of ${near[0][0]}`;
+  const averaged = asItIs ? "; the features of all, and of the image as it is, are averaged" : "";
+  const words = isMoved
+    ? `Moved ${percent.format(weight)} of the way towards ${towards}${averaged}.`
+    : "Familiar from the sources, so it was left as it is.";
+  return element(
+    "section",
+    { className: "style" },
+    element("h4", { textContent: "Its style" }),
+    bars(near, Math.max(STYLE_END, near.at(-1)[1]), (value) => value.toFixed(1)),
+    element("p", { className: "hint", textContent: `${words} The bars are distances from it; 1 is usual for a source image.` }),
+  );
+}
+
 function neighbours(title, near, points) {
   const items = near.map(({ row, similarity }) =>
     element(
@@ -122,7 +129,7 @@ function usedWords({ projected, label }, why) {
 /** Fills an element with why; `points` are the labelled images, or null. */
 export async function show(place, why, points) {
   const { answer } = why;
-  const scores = await usualScores();
+  usual ??= await usualScores();
   const parts = [
     element("p", { className: "said", textContent: `${answer.label}, ${percent.format(answer.confidence)}` }),
     element("p", { textContent: usedWords(answer, why) }),
@@ -133,8 +140,9 @@ export async function show(place, why, points) {
       answerBox("With projection", why.with_projection, answer.projected),
     ),
   ];
-  const figures = element("div", { className: "columns" }, gauge(answer.off_manifold, scores));
+  const figures = element("div", { className: "columns" }, gauge(answer.off_manifold, usual));
   if (why.curve) figures.append(curve(why.curve));
+  if (why.style) figures.append(style(why.style, answer.projected));
   parts.push(figures);
   if (points && why.nearest_before) {
     parts.push(
