@@ -6,13 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from torch.nn import functional as F
 
 from homefold.config import HomefoldConfig, preset_config, replace_settings
 from homefold.data import DomainDataset
 from homefold.features import build_feature_net
-from homefold.methods import Batch, LearningTask, Method, TaskKey, TrainingTask
+from homefold.features.batches import ImageStore
+from homefold.methods import Batch, LearningTask, Method, TaskKey, TrainingImages, TrainingTask
 from homefold.store.stage_store import StageStore
 
 SIDE_PX = 16
@@ -63,6 +66,19 @@ def batch(source: DomainDataset) -> Batch:
     images = torch.from_numpy(source.images)[rows].permute(0, 3, 1, 2).float() / 255
     labels, domains = torch.from_numpy(source.labels)[rows], torch.from_numpy(source.domains)[rows]
     return Batch(images, labels, domains, rows, step=5, steps=10)
+
+
+@pytest.fixture
+def training_images(source: DomainDataset) -> Callable[..., TrainingImages]:
+    """All images of the source, at a size of their own if asked for."""
+
+    def images(side: int = SIDE_PX) -> TrainingImages:
+        pixels = F.interpolate(torch.from_numpy(source.images).permute(0, 3, 1, 2).float(), size=side)
+        store = ImageStore(pixels.permute(0, 2, 3, 1).to(torch.uint8).numpy(), torch.device("cpu"))
+        rows, labels, domains = (torch.from_numpy(x) for x in (np.arange(len(source)), source.labels, source.domains))
+        return TrainingImages(store, rows, labels, domains)
+
+    return images
 
 
 @pytest.fixture
