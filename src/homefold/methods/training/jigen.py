@@ -18,7 +18,7 @@ from homefold.methods.registry import method_named
 from homefold.methods.training.learner import Batch, Learner, LearningTask
 from homefold.methods.training.learner_method import LearnerMethod, tunable
 
-__all__ = ["Jigen", "distant_permutations", "grey_tiles", "shuffle_tiles"]
+__all__ = ["Jigen", "JigenLearner", "distant_permutations", "grey_tiles", "shuffle_tiles"]
 
 _GRID = 3
 # What the eye sees of each colour, as image libraries weigh them.
@@ -61,10 +61,12 @@ class Jigen(LearnerMethod):
     """How often a tile loses its colour."""
 
     def learner(self, net: FeatureNet, task: LearningTask) -> Learner:
-        return _JigenLearner(net, task, self)
+        return JigenLearner(net, task, self)
 
 
-class _JigenLearner(Learner[Jigen]):
+class JigenLearner(Learner[Jigen]):
+    """The losses of `Jigen`, and its puzzles."""
+
     capturable = True
 
     orders: torch.Tensor
@@ -77,21 +79,27 @@ class _JigenLearner(Learner[Jigen]):
         orders = torch.from_numpy(distant_permutations(settings.permutations + 1))
         self.register_buffer("orders", orders, persistent=False)
 
-    def loss(self, batch: Batch) -> torch.Tensor:
-        settings, device = self.settings, batch.images.device
-        n = len(batch)
+    def puzzles(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Some of the images shuffled, some of their tiles grey; and how each was shuffled, `(n,)`."""
+        settings, n, device = self.settings, len(images), images.device
         keep = torch.rand(n, device=device) < settings.ordered
         drawn = torch.randint(settings.permutations + 1, (n,), device=device)
         which = torch.where(keep, 0, drawn)
-        images = batch.images
         if settings.grey_tiles:
             images = grey_tiles(images, torch.rand(n, _GRID**2, device=device) < settings.grey_tiles)
-        z = self.features(shuffle_tiles(images, self.orders[which]))
-        loss = self.cross_entropy(self.classify(z), batch.labels)
-        if not settings.weight:
+        return shuffle_tiles(images, self.orders[which]), which
+
+    def solved(self, z: torch.Tensor, labels: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
+        """CE of the labels and, by its weight, that of the puzzles, from features `z: (n, d)` of these."""
+        loss = self.cross_entropy(self.classify(z), labels)
+        if not self.settings.weight:
             return loss
         with torch.autocast(z.device.type, enabled=False):
-            return loss + settings.weight * F.cross_entropy(self.puzzle(z.float()), which)
+            return loss + self.settings.weight * F.cross_entropy(self.puzzle(z.float()), which)
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        images, which = self.puzzles(batch.images)
+        return self.solved(self.features(images), batch.labels, which)
 
 
 @cache
