@@ -73,6 +73,9 @@ class Learner(nn.Module, Generic[S]):
     """Whether few-shot adaptation gives `adaptation_loss` batches of which a part are source images, as a domain beside
     the target's; else they are of the target alone."""
 
+    adaptation_rate = 1.0
+    """Rate of few-shot adaptation, as a multiple of the usual one, which is a tenth of the training's."""
+
     def __init__(self, net: FeatureNet, task: LearningTask, settings: S | None = None) -> None:
         super().__init__()
         self.net, self.task = net, task

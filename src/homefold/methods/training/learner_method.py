@@ -258,6 +258,7 @@ class _LearnerRun(TrainingRun):
         if task.adapt is not None:
             # With a handful of images none is held out: the last epoch is kept, and selection has nothing to choose.
             config, dataset = fine_tuning_config(config), task.adapt
+            config = replace(config, learning_rate=config.learning_rate * learner.adaptation_rate)
             if learner.adapts_with_source:
                 config, dataset = replace(config, sampling="domains"), _beside(dataset, task.source.subset(train))
             train = held_out = np.arange(len(dataset))
