@@ -119,7 +119,9 @@ def test_records_and_tables_say_who_followed_the_authors(few_digits, tmp_path):
     assert [row.label for row in table.rows if "JiGen" in row.label] == ["JiGen", "JiGen (recipe=ours)"]
 
 
-@pytest.mark.parametrize("name", ["ccsa", "crossgrad", "ddaig", "mmd-aae", "d-sam", "fishr", "mldg", "tent+ccsa"])
+@pytest.mark.parametrize(
+    "name", ["ccsa", "crossgrad", "ddaig", "mmd-aae", "d-sam", "masf", "l2a-ot", "fishr", "mldg", "tent+ccsa"]
+)
 def test_what_compares_domains_is_refused_where_there_is_one(name, few_digits):
     options = BenchOptions("single-source", Path("unused"), methods=(name,), seeds=1, preset="quick",
                            settings=("preprocessing.image_size=16",))  # fmt: skip

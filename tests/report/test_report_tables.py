@@ -239,6 +239,10 @@ def test_the_paper_is_not_compared_with_another_protocol(tmp_path: Path) -> None
         ("rsc", "pacs", "resnet18", "art_painting", "RSC", 83.43),
         ("d-sam", "office-home", "resnet18", "clipart", "D-SAM", 44.37),
         ("mmld", "pacs", "alexnet", "photo", "MMLD", 88.98),
+        ("masf", "pacs", "resnet50", "cartoon", "MASF", 80.49),
+        ("eisnet", "vlcs", "alexnet", "pascal", "EISNet", 69.83),
+        ("dson", "office-home", "resnet18", "clipart", "DSON", 45.70),
+        ("l2a-ot", "digits-dg", "digits", "svhn", "L2A-OT", 68.60),
     ],
 )
 def test_methods_of_others_stand_beside_their_own_printed_figures(
@@ -250,6 +254,24 @@ def test_methods_of_others_stand_beside_their_own_printed_figures(
     assert cell.published is not None
     assert cell.published.mean == mean
     assert not any(row.published and row.label.lower().startswith(shown.lower()) for row in table.rows)
+
+
+@pytest.mark.parametrize(
+    ("kind", "dataset", "method", "setting", "target", "mean"),
+    [
+        ("few-shot", "digits-few-shot", "fada", "7", "mnist->svhn", 47.00),
+        ("few-shot", "digits-few-shot", "m-ada", "10", "svhn->mnist", 91.81),
+        ("severity", "cifar10-c", "m-ada", "", "5", 65.6),
+    ],
+)
+def test_few_shot_and_corruptions_have_the_figures_of_others_too(
+    kind: str, dataset: str, method: str, setting: str, target: str, mean: float
+) -> None:
+    table = published_table(kind, dataset)
+    assert table is not None
+    figure = table.find(method, setting, target)
+    assert figure is not None
+    assert figure.mean == mean
 
 
 @pytest.mark.parametrize("method", ["ddaig", "t3a", "tent", "ttt", "shot-im", "memo", "tent+vae", "t3a+rsc"])
