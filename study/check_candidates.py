@@ -186,16 +186,18 @@ def tell(arguments: argparse.Namespace) -> None:
     print_table("Mean absolute error in points", rows)
 
 
-def errors(cases: list[dict[str, float]]) -> dict[str, float]:
+def errors(cases: list[dict[str, float]]) -> dict[str, float | None]:
     """Of each way; `trainings` of those cases that have it, beside the mean confidence of these."""
     told = {way: off(way, cases) for way in cases[0] if way not in ("truth", "trainings")}
-    if known := [case for case in cases if "trainings" in case]:
-        told |= {"trainings": off("trainings", known), "confidence there": off("confidence", known)}
-    return told
+    known = [case for case in cases if "trainings" in case]
+    more = {"trainings": off("trainings", known), "confidence there": off("confidence", known)}
+    return {**told, **more, "cases there": len(known)}
 
 
-def off(way: str, cases: list[dict[str, float]]) -> float:
-    """The mean absolute error in points."""
+def off(way: str, cases: list[dict[str, float]]) -> float | None:
+    """The mean absolute error in points; None without a case."""
+    if not cases:
+        return None
     return round(100 * float(np.mean([abs(case[way] - case["truth"]) for case in cases])), 1)
 
 
