@@ -113,11 +113,17 @@ ANSWERS = {
     ),
     "keep-pretrained": (
         "How much of the pretrained weights to keep?",
-        "A fifth: {share|0.2|gain} for f on held-out sources; not yet run on the targets",
+        "A fifth: {share|0.2|gain} for f on held-out sources; {share-targets|f, a fifth kept|mean} on the targets, "
+        "{share-targets|f, no projection|mean} without",
+    ),
+    "share-per-image": (
+        "Does each image want its own share of them?",
+        "A little: {share-per-image-targets|0.2, near images the mean of both with 0.8 (layer 9, 0.5)|mean} on the "
+        "targets; one share {share-per-image-targets|share 0.2|mean}",
     ),
     "small-data": (
         "Which recipe for few images?",
-        "More epochs, a lower rate: {small-targets|10, full method, recipe for 10|mean} % where the preset has "
+        "More epochs, a lower rate: {small-targets|10, **`auto`**|mean} % where the preset has "
         "{small-targets|10, full method|mean} (ten images)",
     ),
     "small-data-recipes": (
@@ -131,7 +137,8 @@ ANSWERS = {
     ),
     "temperature": (
         "Is a temperature needed?",
-        "Not on digits-mini: {temperature|mean|none} without, {temperature|mean|held-out images} with",
+        "With a pretrained network: off by {temperature-pacs|mean|none} points without, "
+        "{temperature-pacs|mean|held-out domains} with; not from scratch ({temperature|mean|none})",
     ),
     "check": (
         "How wrong is `homefold check`?",

@@ -124,19 +124,109 @@ def small_pairs() -> str:
     return markdown(["images", "epochs", "rate", "share kept", "full method", "f"], rows)
 
 
+_CONTROLS = {"linear-probe": "linear probe", "deep-all": "Deep All", F: "f", "vae": "full method"}
+_TODAY = "vae:style.blocks=layer1/layer2,style.manifold=mean,style.weight=0.5"
+_KEPT = "features.keep_pretrained=0.2"
+
+
+def _seeds_on(values: Accuracies, asked: int) -> list[str]:
+    """A mean over seeds for each target, which says where some of them collapsed, and the mean of all."""
+    cells = []
+    for target in PACS:
+        found = [value for case, value in values.items() if case.target == target]
+        cells.append(plain(mean(found)) + ("" if len(found) == asked else f" ({len(found)} of {asked})"))
+    return [*cells, spread(by_seed(values)) if len(values) == 4 * asked else ""]
+
+
 @table("small-targets")
 def small_targets() -> str:
     """The chosen recipe of each size beside the controls, on the targets."""
     runs, rows = records("pacs-small-targets"), []
-    names = {"linear-probe": "linear probe", "deep-all": "Deep All", F: "f", "vae": "full method"}
     for size in (5, 10, 20, 40, 100):
-        for method, values in accuracies(run for run in runs if run.facts["source_images_per_class"] == size).items():
+        own = [run for run in runs if run.facts["source_images_per_class"] == size]
+        for method, values in accuracies(own).items():
             kind, settings = _recipe(method)
-            label = f"{names[kind]}, recipe for {size}" if settings else names[kind]
-            whole = plain(mean(values.values())) if len(values) == 4 else ""
-            each_target = {case.target: plain(value) for case, value in values.items()}
-            rows.append([str(size), label, *(each_target.get(target, "collapsed") for target in PACS), whole])
+            if "look.leave_familiar" in settings:
+                continue
+            seeds = len({run.seed for run in own if run.method == method})
+            label = {F: "f, recipe of `auto`", "vae": "**`auto`**"}[kind] if settings else _CONTROLS[kind]
+            rows.append([str(size), label, *_seeds_on(values, seeds)])
+    every = read("pacs-auto")
+    whole = {
+        "linear probe": every["linear-probe"],
+        "Deep All": read("pacs-deep-all")["deep-all"],
+        "f": every[F],
+        "full method": read("pacs")[_TODAY],
+        "f, recipe of `auto`": every[f"{F}:{_KEPT}"],
+        "**`auto`**": every[f"vae:{_KEPT}"],
+    }
+    rows += [["all", name, *_seeds_on(values, 3)] for name, values in whole.items()]
     return markdown(["images", "", *PACS.values(), "mean"], rows)
+
+
+@table("left-familiar")
+def left_familiar() -> str:
+    """The full method by the recipe of each size, projecting every image and only the unfamiliar ones."""
+    rows = []
+    for size in (5, 10, 20, 40, 100):
+        found = accuracies(run for run in records("pacs-small-targets") if run.facts["source_images_per_class"] == size)
+        name = next(method for method in found if "leave_familiar" in method)
+        rows.append([str(size), *_left_alone(found[name.rpartition(",")[0]], found[name])])
+    every = read("pacs-auto")
+    rows.append(["all", *_left_alone(every[f"vae:{_KEPT}"], every[f"vae:{_KEPT},look.leave_familiar=true"])])
+    return markdown(["images", "seeds", "all projected", "familiar left alone", "difference"], rows)
+
+
+def _left_alone(always: Accuracies, left: Accuracies) -> list[str]:
+    shared = {case: value for case, value in always.items() if case in left}
+    seeds = str(len({case.seed for case in left}))
+    return [seeds, plain(average(shared)), plain(average(left)), gain(left, shared)]
+
+
+@table("share-targets")
+def share_targets() -> str:
+    """A fifth of the pretrained weights kept, on the targets."""
+    found = read("pacs-auto")
+    views = "look.views=8"
+    names = {
+        "f, no projection": F,
+        "f, a fifth kept": f"{F}:{_KEPT}",
+        "full method, a fifth kept (`auto`)": f"vae:{_KEPT}",
+        "more views, a fifth kept, no projection": f"{F}:{_KEPT},{views}",
+        "full method, more views, a fifth kept (`thorough`)": f"vae:{_KEPT},style.manifold=domains,{views}",
+        "T3A on f": f"t3a+{F}",
+        "T3A on f, a fifth kept": f"t3a+{F}:{_KEPT}",
+    }
+    rows = [[label, *_seeds_on(found[name], 3)] for label, name in names.items()]
+    return markdown(["", *PACS.values(), "mean"], rows)
+
+
+@table("share-per-image")
+def share_per_image() -> str:
+    """Rules that give near images another share, on held-out source domains."""
+    found = computed("share-per-image")
+    rows = [
+        [row["rule"], plain(row["mean"]), "0" if row["rule"] == "share 0.2" else _with_error(row)]
+        for row in found["held_out"]
+    ]
+    rows.append(["the best by the other domains", plain(found["foreseen"]["mean"]), _with_error(found["foreseen"])])
+    return markdown(["", "held-out sources", "to share 0.2"], rows)
+
+
+def _with_error(row: dict[str, float]) -> str:
+    return f"{signed(row['gain'])} ± {row['error']:.1f}"
+
+
+@table("share-per-image-targets")
+def share_per_image_targets() -> str:
+    """The best of those rules on the targets."""
+    found = computed("share-per-image")
+    rows = [
+        [row["rule"], *(plain(row[target]) for target in PACS), f"{plain(row['mean'])} ± {row['deviation']:.1f}"]
+        for row in found["targets"]
+    ]
+    rows.append(["near images, %", *(f"{found['near'][target]:.0f}" for target in PACS), ""])
+    return markdown(["", *PACS.values(), "mean"], rows)
 
 
 @table("few-images")
@@ -214,8 +304,18 @@ def frozen_heads() -> str:
 
 @table("temperature")
 def temperature() -> str:
-    """Calibration error on each unseen domain, by how the temperature was fitted."""
-    found = computed("temperature-digits-mini")
+    """Calibration error on each unseen domain of digits-mini, by how the temperature was fitted."""
+    return _temperatures("temperature-digits-mini")
+
+
+@table("temperature-pacs")
+def temperature_pacs() -> str:
+    """The same on PACS."""
+    return _temperatures("temperature-pacs")
+
+
+def _temperatures(name: str) -> str:
+    found = computed(name)
     names = list(found[0]["calibration_error"])
     rows = [
         [row["target"], *(f"{row['calibration_error'][name]:.1f} ({row['temperatures'][name]:g})" for name in names)]

@@ -62,10 +62,10 @@ def test_the_default_is_the_packages_own():
     assert bench_config("default", "digits-bn") == preset_config("small")
 
 
-def test_thorough_trains_as_the_default_does_and_looks_more_often():
+def test_thorough_is_the_default_that_keeps_pretrained_weights_and_looks_more_often():
     photos, digits = bench_config("thorough", "resnet18"), bench_config("thorough", "digits-bn")
     assert (photos, digits) == (preset_config("thorough"), preset_config("small-thorough"))
-    look = {"look.views": 1, "style.manifold": "mean"}
+    look = {"look.views": 1, "style.manifold": "mean", "features.keep_pretrained": 0.0}
     assert replace_settings(photos, look) == preset_config("default")
     assert replace_settings(digits, {"look.textures": 0}) == preset_config("small")
     assert (len(photos.views()), len(digits.views()), digits.style.manifold) == (8, 5, "domains")

@@ -34,7 +34,7 @@ from homefold.data import DomainDataset, load_dataset
 from homefold.data.registry import count_images
 from homefold.errors import ConfigError, DataError, ModelFileError
 from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter
-from homefold.store.model_card import accuracy_line
+from homefold.store.model_card import accuracy_line, confidence_line
 
 if TYPE_CHECKING:
     import torch
@@ -281,6 +281,7 @@ def _summary(options: FitOptions, model: Homefold, holdout: tuple[str, ...], sec
         "held_out": reports["held_out"],
         "features": reports["features"],
         "manifold": reports["manifold"],
+        "calibration": reports.get("calibration"),
         "device": str(model.device),
         "seconds": round(seconds, 1),
     }
@@ -290,6 +291,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
     images = summary["images"]
     facts = {
         "Accuracy": accuracy_line(summary),
+        **({"Confidence": confidence_line(summary)} if summary["calibration"] else {}),
         "Trained on": f"{images['trained_on']} images of {', '.join(summary['source_domains'])}",
         "Model": f"{summary['model']} ({show_bytes(summary['size_bytes'])}, {summary['seconds']:.0f} s)",
     }

@@ -11,7 +11,13 @@ from homefold.cli.output import fact_table, print_json, result_console, show_byt
 from homefold.cli.parsing import JsonFlag, PluginFlag, Positional, parse
 from homefold.config import config_to_dict
 from homefold.store.files import plain_json
-from homefold.store.model_card import accuracy_line, how_images_are_seen, how_it_was_trained, manifold_line
+from homefold.store.model_card import (
+    accuracy_line,
+    confidence_line,
+    how_images_are_seen,
+    how_it_was_trained,
+    manifold_line,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -125,6 +131,7 @@ def _image_lines(facts: dict[str, Any]) -> dict[str, str]:
         **_projection_lines(config, reports["manifold"]),
         **_look_line(config),
         "Accuracy": accuracy_line(reports),
+        "Confidence": confidence_line(reports),
         "Made with": ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
         + f"; seed {config['seed']}",
     }

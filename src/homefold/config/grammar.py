@@ -170,9 +170,12 @@ def _make_room(config: HomefoldConfig, settings: Mapping[str, Any]) -> HomefoldC
     """`config` with all off that these settings, once they are replaced, leave no room for.
 
     A frozen backbone sees images once and as they are: no adapters, no augmentation, no MixStyle, and so no mirrored
-    views.
+    views. It has no starting weights to be given back, and neither has a network that starts from random ones.
     """
-    if str(settings.get("features.freeze")) != "backbone":
+    is_frozen = str(settings.get("features.freeze")) == "backbone"
+    if is_frozen or settings.get("features.weights") == "none":
+        config = replace(config, features=replace(config.features, keep_pretrained=0.0))
+    if not is_frozen:
         return config
     features = replace(
         config.features, augmentation=augmentation_preset("none"), mix_style_probability=0.0, adapter_rank=0

@@ -141,6 +141,9 @@ class HomefoldConfig:
     """Stage 4: the search at inference."""
     style: StyleConfig = field(default_factory=StyleConfig)
     """How the style of an unseen image is brought to the source styles inside the network."""
+    calibrate: Literal["none", "images", "domains"] = "none"
+    """Where the temperature of the confidences is fitted: nowhere, on held-out source images, or on source domains
+    left out in turn (domains trains as many more networks as there are source domains, and tells their accuracy)."""
 
     def views(self, look: LookConfig | None = None) -> tuple[View, ...]:
         """How each image is seen at prediction, by other settings of the look if they are given."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ import torch
 from homefold.features.network import FeatureNet
 from homefold.manifold import Manifold, ManifoldConfig, build_manifold
 from homefold.runtime.text import as_text
+from homefold.stages.calibration import Calibration, calibration_ids, calibration_stage
 from homefold.stages.classifier import classifier_id, classifier_stage
 from homefold.stages.familiar import familiarity_id, familiarity_stage
 from homefold.stages.feature_model import FeatureModel, calibration_features
@@ -28,7 +30,7 @@ def planned_stages(key: TaskKey, *, projected: bool = True) -> tuple[StageId, ..
     """The stages that `train_stages` will need, in their order."""
     manifold = [manifold_id(key)] if projected else []
     familiar = [familiarity_id(key, features_id(key))] if projected and _leaves_familiar(key) else []
-    return (*features_ids(key), *manifold, classifier_id(key), *style_ids(key), *familiar)
+    return (*features_ids(key), *manifold, classifier_id(key), *style_ids(key), *familiar, *calibration_ids(key))
 
 
 def _leaves_familiar(key: TaskKey) -> bool:
@@ -66,6 +68,10 @@ def train_stages(task: TrainingTask, *, projected: bool = True, any_manifold: bo
         stages.append(of_familiar)
     elif config.look.leave_familiar:
         config = replace(config, look=replace(config.look, leave_familiar=False))
+    calibration, of_calibration = calibration_stage(
+        task, given, classifier, partial(train_stages, projected=False, any_manifold=any_manifold)
+    )
+    stages += of_calibration
     domains = torch.from_numpy(task.source.domains[task.split[1]])
     model = FeatureModel(
         manifold=manifold,
@@ -75,13 +81,14 @@ def train_stages(task: TrainingTask, *, projected: bool = True, any_manifold: bo
         class_names=task.source.class_names,
         seed=task.config.seed,
         calibration=calibration_features(given.held_out, given.held_out_labels, domains, task.config.seed),
+        temperature=calibration.temperature,
     )
     return TrainedModel(
         config=config,
         encoder=features,
         feature_model=model,
         domains=task.source.domain_names,
-        reports=_reports(task, features, manifold if projected else None, model),
+        reports=_reports(task, features, manifold if projected else None, model, calibration),
         style=None if style is None else style.style,
         styled=style,
         familiarity=familiarity,
@@ -90,7 +97,11 @@ def train_stages(task: TrainingTask, *, projected: bool = True, any_manifold: bo
 
 
 def _reports(
-    task: TrainingTask, features: FeatureStage, manifold: Manifold | None, model: FeatureModel
+    task: TrainingTask,
+    features: FeatureStage,
+    manifold: Manifold | None,
+    model: FeatureModel,
+    calibration: Calibration,
 ) -> dict[str, Any]:
     """What each stage measured on held-out source images."""
     train, held_out = task.split
@@ -104,4 +115,5 @@ def _reports(
         "features": features.report,
         **of_manifold,
         "classifier": {"held_out_accuracy": model.classifier.held_out_accuracy},
+        **({"calibration": calibration.as_dict()} if calibration.fitted_on else {}),
     }

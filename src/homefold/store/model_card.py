@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["accuracy_line", "how_images_are_seen", "how_it_was_trained", "manifold_line", "model_card"]
+__all__ = [
+    "accuracy_line",
+    "confidence_line",
+    "how_images_are_seen",
+    "how_it_was_trained",
+    "manifold_line",
+    "model_card",
+]
 
 
 def how_images_are_seen(config: dict[str, Any]) -> str:
@@ -55,6 +62,18 @@ def accuracy_line(reports: Mapping[str, Any]) -> str:
     )
 
 
+def confidence_line(reports: Mapping[str, Any]) -> str:
+    """Where the temperature of the confidences is from, and what each source domain gave when it was left out."""
+    found = reports.get("calibration")
+    if found is None:
+        return "not calibrated"
+    line = f"temperature {found['temperature']:.2f}, fitted on {found['fitted_on']}"
+    if not found["accuracy"]:
+        return line
+    each = ", ".join(f"{name} {accuracy:.1%}" for name, accuracy in found["accuracy"].items())
+    return f"{line}; source domains left out in turn, without projection: {each}"
+
+
 def model_card(description: Mapping[str, Any]) -> str:
     """The card for a model with this description (see `Homefold.save`)."""
     config, reports = description["settings"], description["measured"]
@@ -81,6 +100,7 @@ is classified.
 - Network: {features["backbone"]}, head {features["head"]}; manifold: {manifold}
 - Training: {how_it_was_trained(features)}{seen}
 - On held-out *source* images: {measured}
+- Confidence: {confidence_line(reports)}
 - Seed {config["seed"]}; {versions}
 
 Accuracy on a new domain is usually lower than on the source domains; measure it with
