@@ -57,25 +57,31 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _describe(name: str, json: bool) -> int:
+    from homefold.config import HomefoldConfig
+    from homefold.methods.candidates import tunable_settings
     from homefold.methods.settings import method_settings, without_changes
 
     method = find_method(name)
     info, now = method.info, method.settings()
     plain = without_changes(method)
     settings, about = method_settings(plain), getdoc(type(plain))
+    common = [setting for setting in tunable_settings(method, HomefoldConfig()) if setting.name in method.tunables]
     if json:
         found = [{**asdict(setting), "value": now[setting.name]} for setting in settings]
-        print_json({**asdict(info), "name": name, "description": about, "settings": found})
+        ranges = [{"name": setting.name, "search": setting.range.words} for setting in common]
+        print_json({**asdict(info), "name": name, "description": about, "settings": found, "common": ranges})
         return 0
     console = result_console()
     console.print(f"{name}: {info.title} ({info.reference})\n\n{about}\n")
     if not settings:
         console.print("It has no settings of its own; what it trains with is changed by --set.")
-        return 0
     table = result_table("setting", "value", "default", "where to look")
     for setting in settings:
         table.add_row(setting.name, str(now[setting.name]), str(setting.default), setting.search)
-    console.print(table)
+    for tunable in common:
+        table.add_row(tunable.name, "", "the preset's", tunable.range.words)
+    if table.row_count:
+        console.print(table)
     return 0
 
 

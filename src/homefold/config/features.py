@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from homefold.config.augmentation import AugmentationConfig
+from homefold.config.ranges import SearchRange
 from homefold.config.values import (
     LARGEST_COUNT,
     Count,
@@ -52,20 +53,20 @@ class FeatureConfig:
 
     metric_weight: FromZero = 1.0
     """Weight of the pairwise metric loss L_A."""
-    temperature: Positive = 0.1
+    temperature: Annotated[Positive, SearchRange(0.5, 2, log=True, times=True)] = 0.1
     """τ: the pair logit is cosine similarity / τ."""
     cross_entropy_weight: FromZero = 0.0
     """Weight of an added cross-entropy loss on a linear layer; helps L_A to get going from scratch."""
 
     epochs: Count = 30
     """Passes over the training images."""
-    batch_size: Annotated[int, Field(ge=2, le=LARGEST_COUNT)] = 128
+    batch_size: Annotated[int, Field(ge=2, le=LARGEST_COUNT), SearchRange(0.5, 2, log=True, times=True)] = 128
     """Images a step; L_A sees all pairs of them."""
-    learning_rate: Positive = 0.05
+    learning_rate: Annotated[Positive, SearchRange(0.2, 5, log=True, times=True)] = 0.05
     """Highest learning rate of SGD."""
     momentum: FromZeroBelowOne = 0.9
     """Nesterov momentum."""
-    weight_decay: FromZero = 5e-4
+    weight_decay: Annotated[FromZero, SearchRange(1e-6, 1e-2, log=True)] = 5e-4
     """L2 penalty on all weights."""
     schedule: Schedule = "one-cycle"
     """How the learning rate runs: one-cycle, step or constant."""

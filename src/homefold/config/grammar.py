@@ -22,6 +22,7 @@ __all__ = [
     "change_settings",
     "config_from_dict",
     "config_to_dict",
+    "is_common",
     "parse_setting",
     "parse_settings",
     "replace_settings",
@@ -99,11 +100,12 @@ def split_settings(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     (('search.steps=100', 'manifold.hidden=[64,64]'), ('weight=0.3',))
     """
     parts = _COMMA.split(text)
-    common = tuple(part for part in parts if _is_common(part))
+    common = tuple(part for part in parts if is_common(part))
     return common, tuple(part for part in parts if part not in common)
 
 
-def _is_common(part: str) -> bool:
+def is_common(part: str) -> bool:
+    """Whether `NAME=VALUE` after a method's name is a setting that is common to all methods."""
     name = part.partition("=")[0]
     return "." in name or name in ("seed", "normalise_features")
 

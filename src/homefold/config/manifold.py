@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
+from homefold.config.ranges import SearchRange
 from homefold.config.values import Count, CountOrNone, FromZero, FromZeroBelowOne, PositiveOrNone, dataclass
 from homefold.errors import ConfigError
 from homefold.runtime.registry import Registry
@@ -69,7 +70,7 @@ class ManifoldConfig:
     """Dimensions of the latent u (1-NN ignores it: its latent is an index)."""
     hidden: Annotated[tuple[Count, ...], Field(min_length=1, max_length=_MOST_LAYERS)] = (128, 128)
     """Widths of the decoder's hidden layers; the encoder or the discriminator has them mirrored."""
-    kl_weight: FromZero = 1e-3
+    kl_weight: Annotated[FromZero, SearchRange(1e-4, 1e-2, log=True)] = 1e-3
     """Weight of the KL term per sample, in nats, against a reconstruction error per coordinate (VAE)."""
     optimizer: Literal["adamw", "sgd"] = "adamw"
     """Optimiser of the training; the GAN takes adamw only."""

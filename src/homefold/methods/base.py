@@ -150,6 +150,11 @@ class Method(ABC):
         """
         return config
 
+    @property
+    def tunables(self) -> tuple[str, ...]:
+        """The common settings that a random search draws for it, beside its own; each declares its range."""
+        return ("features.learning_rate", "features.weight_decay", "features.batch_size")
+
     def without_signal(self, sources: int, shots: int) -> str:
         """Why it would train as Deep All under another name; empty where it would not.
 
@@ -212,6 +217,10 @@ class TestTimeMethod(Method):
     @property
     def info(self) -> MethodInfo:
         return self.about.wrapping(self.base.info)
+
+    @property
+    def tunables(self) -> tuple[str, ...]:
+        return self.base.tunables
 
     def without_signal(self, sources: int, shots: int) -> str:
         return self.base.without_signal(sources, shots)

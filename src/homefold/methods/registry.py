@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from homefold.config.grammar import split_settings
+from homefold.config.migration import current_names
 from homefold.errors import ConfigError
 from homefold.runtime.registry import Registry
 
@@ -35,6 +36,7 @@ __all__ = [
     "recipe_followed",
     "register_method",
     "register_test_time_method",
+    "typed_settings",
     "under_our_recipe",
     "wrapped_by_default",
 ]
@@ -249,6 +251,21 @@ def under_our_recipe(name: str) -> str:
             part += f"{',' if ':' in part else ':'}recipe={OURS}"
         found.append(part)
     return "+".join(found)
+
+
+def typed_settings(name: str) -> tuple[str, ...]:
+    """The settings that follow the names of a method and of what it wraps, as candidates name them.
+
+    >>> typed_settings("tent:steps=3+jigen:weight=0.3,features.epochs=5")
+    ('steps', 'features.epochs', 'jigen:weight')
+    """
+    found: list[str] = []
+    for place, part in enumerate(name.split("+")):
+        plain, _, settings = part.partition(":")
+        common, own = split_settings(settings)
+        found += current_names({word.partition("=")[0]: None for word in common})
+        found += [f"{plain}:{word}" if place else word for word in (word.partition("=")[0] for word in own) if word]
+    return tuple(found)
 
 
 def _parts(name: str) -> list[str]:

@@ -15,7 +15,15 @@ from homefold.methods.recipe import Training
 from homefold.stages.task import TaskKey, TrainingTask
 from homefold.store.stage_store import StageId
 
-__all__ = ["ConfiguredMethod", "MethodSetting", "configured", "method_settings", "with_settings", "without_changes"]
+__all__ = [
+    "ConfiguredMethod",
+    "MethodSetting",
+    "configured",
+    "method_settings",
+    "with_settings",
+    "without_changes",
+    "written",
+]
 
 _BETWEEN_VALUES = "/"
 _NUMBERS = re.compile(r"[-+.\deE]+(/[-+.\deE]+)+")
@@ -47,10 +55,7 @@ def method_settings(method: Method) -> tuple[MethodSetting, ...]:
         search = item.metadata.get("search")
         if search is None or item.default is MISSING:
             continue
-        words = f"{search.low:g} to {search.high:g}{', logarithmic' if search.log else ''}"
-        if search.choices:
-            words = ", ".join(map(_written, search.choices))
-        found.append(MethodSetting(item.name, item.default, words))
+        found.append(MethodSetting(item.name, item.default, search.words))
     return tuple(found)
 
 
@@ -69,7 +74,7 @@ def with_settings(method: Method, text: str) -> Method:
         if not equals or key not in known:
             raise ConfigError(
                 f"{name} has no setting {part!r}; write NAME=VALUE with a name among {', '.join(known)}, as in "
-                f"{name}:{next(iter(known))}={_written(next(iter(known.values())))}."
+                f"{name}:{next(iter(known))}={written(next(iter(known.values())))}."
             )
         if key in values:
             raise ConfigError(f"{key} is set more than once for {name}; give it one value.")
@@ -77,7 +82,8 @@ def with_settings(method: Method, text: str) -> Method:
     return replace(method, **values)  # type: ignore[type-var]
 
 
-def _written(value: Any) -> str:
+def written(value: Any) -> str:
+    """A value of a method's own setting as people type it."""
     return _BETWEEN_VALUES.join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
@@ -89,7 +95,7 @@ def _parsed(name: str, key: str, text: str, default: Any) -> Any:
         return kind(text)
     except ValueError:
         what = {int: "a whole number", float: "a number"}.get(kind, kind.__name__)
-        raise ConfigError(f"{key} of {name} is {what}, such as {_written(default)}; got {shown(text)}.") from None
+        raise ConfigError(f"{key} of {name} is {what}, such as {written(default)}; got {shown(text)}.") from None
 
 
 @dataclass(frozen=True)
@@ -134,6 +140,10 @@ class ConfiguredMethod(Method):
                 f"style.blocks=early."
             )
         return config
+
+    @property
+    def tunables(self) -> tuple[str, ...]:
+        return self.method.tunables
 
     def without_signal(self, sources: int, shots: int) -> str:
         return self.method.without_signal(sources, shots)

@@ -17,5 +17,5 @@ class DomainBedMethod(LearnerMethod):
 
     recipes = DOMAIN_BED
 
-    optimiser: Literal["sgd", "adam"] = tunable("sgd", choices=("sgd", "adam"))
+    optimiser: Literal["sgd", "adam"] = tunable("sgd", choices=("sgd", "adam"), drawn=False)
     """What steps: sgd with momentum, or adam."""

@@ -20,6 +20,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from homefold.config import HomefoldConfig
+from homefold.config.ranges import SearchRange
 from homefold.config.values import checked_value
 from homefold.data.dataset import DomainDataset
 from homefold.errors import ConfigError
@@ -37,19 +38,9 @@ from homefold.stages.features import FeatureStage, build_task_net, decisive_sett
 from homefold.stages.task import TaskKey, TrainingTask
 from homefold.store.stage_store import Stage, StageId, stage_id
 
-__all__ = ["LearnerMethod", "SearchRange", "TrainedLearner", "tunable"]
+__all__ = ["LearnerMethod", "TrainedLearner", "tunable"]
 
 _OF_STAGE_1_ALONE = ("adapter_rank", "freeze", "keep_pretrained", "mix_style_probability", "runs")
-
-
-@dataclass(frozen=True)
-class SearchRange:
-    """Where to look for a better value: between `low` and `high`, on a logarithmic scale if `log`, or `choices`."""
-
-    low: float = 0.0
-    high: float = 0.0
-    log: bool = False
-    choices: tuple[Any, ...] = ()
 
 
 def tunable(
@@ -61,6 +52,7 @@ def tunable(
     choices: tuple[Any, ...] = (),
     least: float = 0,
     most: float = math.inf,
+    drawn: bool = True,
 ) -> Any:
     """A hyper-parameter: its default and its search range on one line.
 
@@ -72,6 +64,7 @@ def tunable(
         choices: the values worth trying, in the place of a range.
         least: the smallest value that has a meaning; a size has 1.
         most: the largest value that has a meaning; a share has 1.
+        drawn: whether a random search draws it; not so for what only suits a learning rate of its own.
 
     >>> @dataclass(frozen=True)
     ... class Example:
@@ -79,7 +72,7 @@ def tunable(
     >>> Example().weight
     1.0
     """
-    search = SearchRange(low, high, log, choices)
+    search = SearchRange(low, high, log, choices, drawn=drawn)
     return field(default=default, metadata={"search": search, "least": least, "most": most})
 
 

@@ -31,6 +31,8 @@ __all__ = ["LinearProbeMethod"]
 class LinearProbeMethod(Method):
     """argmin over W of cross entropy(W z) + ‖W‖² / 2C, where z are standardised features of the untouched backbone."""
 
+    tunables = ()
+
     def starting(self, config: HomefoldConfig) -> HomefoldConfig:
         return replace(super().starting(config), look=config.look.plain)
 

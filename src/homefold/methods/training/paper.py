@@ -71,6 +71,11 @@ class PaperMethod(Method):
         config.require_consistent()
         return replace(config, manifold=_manifold_config(config, self.manifold, preset))
 
+    @property
+    def tunables(self) -> tuple[str, ...]:
+        more = ("features.temperature",) if self.features == "metric" else ()
+        return (*super().tunables, *more, *(("manifold.kl_weight",) if self.manifold == "vae" else ()))
+
     def planned_stages(self, key: TaskKey) -> tuple[StageId, ...]:
         return planned_stages(key, projected=self.manifold is not None)
 
