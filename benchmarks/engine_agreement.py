@@ -75,7 +75,7 @@ def answer(arguments: argparse.Namespace) -> None:
     for unit in planner.units():
         for run in unit:
             data = planner.data(run.config)
-            trained = run.method.train(executor._task(run, data, run.candidates[0].config))
+            trained = run.method.train(executor._task(run, data))
             assert isinstance(trained, TrainedPaperMethod)
             model = trained.model
             images = data.dataset.images[run.target.indices]

@@ -289,6 +289,7 @@ def _read_entries(folder: Path) -> dict[str, dict[str, Any]]:
         words = [record.get(name) for name in _IDENTITY] + [
             record["facts"].get(name) for name in ("split", "variation")
         ]
+        words.append((record["facts"].get("candidate") or {}).get("settings"))
         records[" ".join(str(word) for word in words if word not in (None, ""))] = record
     return records
 

@@ -80,6 +80,28 @@ def test_the_table_the_records_and_the_time_left(homefold: Homefold, tmp_path: P
 
 
 @pytest.mark.slow
+def test_a_search_ends_with_what_each_rule_would_have_chosen(homefold: Homefold, tmp_path: Path) -> None:
+    more = ["--methods", "without-projection", "--targets", "street", "--search", "2"]
+    planned = homefold(*bench(tmp_path / "runs", *more, "--plan", "--json")).json
+    first, drawn = planned["candidates"]["without-projection"]
+    assert (first, planned["runs"]) == ("", 2)
+    ended = homefold(*bench(tmp_path / "runs", *more))
+    assert ended.code == 0
+    assert "[2/2] street · without-projection · digits-bn · seed 0 · candidate 1: " in ended.err
+    found = homefold(*bench(tmp_path / "runs", *more, "--json")).json
+    assert [record["facts"]["candidate"]["settings"] for record in found["records"]] == [first, drawn]
+    by_rule = {choice["rule"]: choice for choice in found["choices"]}
+    assert list(by_rule) == ["source-validation", "oracle"]
+    best = max(found["records"], key=lambda record: record["accuracy"])
+    assert by_rule["oracle"]["accuracies"] == {"0": best["accuracy"]}
+    rows = [line.split() for line in ended.out.splitlines()]
+    shown = {rule: f"{100 * choice['accuracies']['0']:.1f}" for rule, choice in by_rule.items()}
+    assert ["digits-bn", "without-projection", shown["source-validation"], "%"] in rows
+    assert any(row[2:7] == ["oracle", "†", shown["oracle"], "%", "2"] for row in rows)
+    assert "on the target itself: an upper bound" in " ".join(ended.out.split())
+
+
+@pytest.mark.slow
 def test_a_failed_run_is_shown_as_failed_and_the_exit_code_says_so(homefold: Homefold, tmp_path: Path) -> None:
     """Untrained features leave the VAE nothing to learn; the others go on."""
     more = ["--methods", "vae", "without-projection", "--targets", "street", "--set", "manifold.kl_weight=1000"]
@@ -186,7 +208,12 @@ def test_the_command_knows_every_suite() -> None:
         (["--set", "features.epoch=1"], "there is no setting 'features.epoch'"),
         (["--backbone", "resnet19"], "there is no backbone 'resnet19'"),
         (["--jobs", "0"], "jobs must be at least 1"),
-        (["--candidates", "features.epochs=2"], "candidates are for leave-one-source-out"),
+        (["--selection", "last", "--candidates", "features.epochs=2"], "the selection rule last looks at nothing"),
+        (
+            ["--search", "3", "--candidates", "features.epochs=2"],
+            "search draws the candidates, and candidates names them",
+        ),
+        (["--candidates", "features.epochs=few"], "features.epochs must be a whole number; got 'few'"),
     ],
 )
 def test_what_cannot_work_gets_a_sentence(homefold: Homefold, tmp_path: Path, more: list[str], words: str) -> None:
@@ -229,7 +256,15 @@ def test_one_method_is_described_with_its_settings(homefold: Homefold) -> None:
     changed = homefold("methods", "jigen:weight=0.3,features.epochs=9", "--json").json
     assert changed["title"] == "JiGen (features.epochs=9)"
     assert changed["settings"][0] == {"name": "weight", "default": 0.7, "search": "0.1 to 1", "value": 0.3}
-    assert "no settings of its own" in homefold("methods", "vae").out
+    plain = homefold("methods", "vae").out
+    assert "no settings of its own" in plain
+    row = next(line.split() for line in plain.splitlines() if line.split()[:1] == ["features.learning_rate"])
+    assert row[1:] == ["the", "preset's", "0.2", "to", "5", "times", "its", "value,", "logarithmic"]
+    assert changed["common"][-1] == {
+        "name": "features.batch_size",
+        "search": "0.5 to 2 times its value, logarithmic",
+    }
+    assert homefold("methods", "linear-probe", "--json").json["common"] == []
     assert "Did you mean jigen?" in homefold("methods", "jign").error
     assert "one method at a time" in homefold("methods", "jigen", "rsc").error
 
@@ -251,6 +286,12 @@ def test_the_time_left_counts_each_methods_own_time() -> None:
     board.on_run(runs[0], FakeRecord("slow", 100.0))  # type: ignore[arg-type]
     board.on_run(runs[1], FakeRecord("fast", 2.0))  # type: ignore[arg-type]
     assert board.seconds_left() == 100 + 2 + 51
+    elsewhere = BenchBoard(runs, None)  # type: ignore[arg-type]
+    elsewhere._began -= 60
+    elsewhere.on_run(runs[0], FakeRecord("slow", 100.0))  # type: ignore[arg-type]
+    assert elsewhere.seconds_left() == pytest.approx(4 * 60, rel=0.1), (
+        "four are left, and the first came after a minute"
+    )
 
 
 @pytest.mark.slow

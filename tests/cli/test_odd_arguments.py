@@ -65,6 +65,8 @@ def everything(folder: Path) -> list[str]:
         "bench digits-mini --preset quick --out runs --backbone {}",
         "bench digits-mini --preset quick --out runs --jobs {}",
         "bench digits-mini --preset quick --out runs --selection oracle --candidates {}",
+        "bench digits-mini --preset quick --out runs --search {}",
+        "bench digits-mini --preset quick --out runs --search-seed {}",
         "bench digits-mini --preset quick --out runs --set {}",
         "bench digits-mini --preset quick --out runs --plugin {}",
         "bench digits-mini --preset quick --out runs --device {}",

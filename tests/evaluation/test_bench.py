@@ -13,6 +13,7 @@ import pytest
 from tiny import TINY, die
 
 from homefold.data import DomainDataset
+from homefold.data.splits import selection_split
 from homefold.errors import ConfigError, DataError, TrainingDivergedError
 from homefold.evaluation import bench
 from homefold.evaluation.artifacts import artifact_path
@@ -21,6 +22,7 @@ from homefold.evaluation.execution import Executor
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.planning import Planner, finished_runs, make_plan, records_path
 from homefold.evaluation.records import RunRecord
+from homefold.evaluation.selection import choose
 from homefold.methods import PaperMethod, find_method
 from homefold.methods.training.paper import TrainedPaperMethod
 from homefold.report.artifacts import read_artifact_file
@@ -355,27 +357,68 @@ class TestOtherProtocols:
 class TestSelection:
     CANDIDATES = ("features.learning_rate=0.05", "features.learning_rate=0.0001")
 
-    def test_leave_one_source_out_judges_on_sources_only_and_trains_the_winner(self, tiny, tiny_digits, trainings):
+    def test_leave_one_source_out_judges_on_sources_only(self, tiny, tiny_digits, trainings):
         options = tiny(methods=("without-projection",), selection="leave-one-source-out", candidates=self.CANDIDATES)
         summary = make_plan(Planner(options, tiny_digits)).summary()
-        assert summary["trainings"]["features"]["needed"] == 2 * 3 + 1
+        assert summary["trainings"]["features"]["needed"] == 2 * (3 + 1)
         assert "among 2 candidates" in summary["selection"]
-        (record,) = run_bench(options, dataset=tiny_digits)
-        assert trainings.take()["train_features"] == 7
-        found = record.facts["selection"]
-        assert record.selection == "leave-one-source-out"
-        assert {tuple(row) for row in found["scores"].values()} == {("scan", "photo", "print")}
-        means = {name: np.mean(list(row.values())) for name, row in found["scores"].items()}
-        assert found["chosen"] == max(means, key=means.get)
-        assert f"features.learning_rate={record.config['features']['learning_rate']}" == found["chosen"]
+        records = run_bench(options, dataset=tiny_digits)
+        assert trainings.take()["train_features"] == 8
+        for record, settings in zip(records, self.CANDIDATES, strict=True):
+            found = record.facts["candidate"]
+            assert (
+                found["settings"] == settings == f"features.learning_rate={record.config['features']['learning_rate']}"
+            )
+            assert {rule: tuple(row) for rule, row in found["scores"].items()} == {
+                "source-validation": ("scan", "photo", "print"),
+                "leave-one-source-out": ("scan", "photo", "print"),
+            }
+        means = [np.mean(list(r.facts["candidate"]["scores"]["leave-one-source-out"].values())) for r in records]
+        choice = choose(records, "leave-one-source-out")
+        assert choice.settings == self.CANDIDATES[int(np.argmax(means))]
+
+    def test_the_scores_are_the_accuracies_on_held_out_source_images(self, tiny, tiny_digits):
+        """As the estimator answers for the images that it held out."""
+        from homefold import Homefold
+
+        options = tiny(methods=("vae",), candidates=("", "features.learning_rate=0.01"))
+        runs = make_plan(Planner(options, tiny_digits)).runs
+        for run, record in zip(runs, run_bench(options, dataset=tiny_digits), strict=True):
+            source = tiny_digits.subset(run.split.source)
+            _, held_out = selection_split(source, run.config.features.held_out, run.config.seed)
+            model = Homefold(run.config, device="cpu").fit(tiny_digits, holdout="street")
+            for domain, score in record.facts["candidate"]["scores"]["source-validation"].items():
+                part = source.subset(held_out[source.domains[held_out] == source.domain_index(domain)])
+                assert score == (model.predict(part).indices == part.labels).mean()
 
     def test_the_oracle_looks_at_the_target_and_is_marked(self, tiny, tiny_digits):
         options = tiny(methods=("without-projection",), selection="oracle", candidates=self.CANDIDATES)
-        (record,) = run_bench(options, dataset=tiny_digits)
-        scores = record.facts["selection"]["scores"]
-        assert record.selection == "oracle"
-        assert {tuple(row) for row in scores.values()} == {("street",)}
-        assert record.accuracy == max(row["street"] for row in scores.values())
+        records = run_bench(options, dataset=tiny_digits)
+        assert {record.selection for record in records} == {"oracle"}
+        assert all("oracle" not in record.facts["candidate"]["scores"] for record in records)
+        assert choose(records, "oracle").accuracies == [max(record.accuracy for record in records)]
+
+    def test_a_search_goes_on_where_a_shorter_one_ended_and_shares_what_it_draws_alike(
+        self, tiny, tiny_digits, trainings
+    ):
+        methods = ("without-projection", "vae")
+        run_bench(tiny(methods=methods, search=2), dataset=tiny_digits)
+        assert trainings.take()["train_features"] == 2, "both methods try the same settings of f"
+        records = run_bench(tiny(methods=methods, search=3), dataset=tiny_digits)
+        assert trainings.take()["train_features"] == 1
+        assert [record.facts["candidate"]["number"] for record in records] == [0, 0, 1, 1, 2, 2]
+        typed = tuple(record.facts["candidate"]["settings"] for record in records[1::2])
+        again = run_bench(tiny(methods=("vae",), candidates=typed), dataset=tiny_digits)
+        assert [record.run for record in again] == [record.run for record in records[1::2]], "a drawn one can be typed"
+
+    def test_every_seed_tries_the_same_settings_and_a_plain_run_is_another(self, tiny, tiny_digits):
+        plan = make_plan(Planner(tiny(methods=("vae",), search=3, seeds=2), tiny_digits))
+        settings = [[run.candidate.settings for run in plan.runs if run.seed == seed] for seed in (0, 1)]
+        assert settings[0] == settings[1]
+        assert [len(unit) for unit in plan.units] == [1] * 6, "each can go to another process"
+        (plain,) = make_plan(Planner(tiny(methods=("vae",)), tiny_digits)).runs
+        assert plain.candidate is None
+        assert plain.id not in {run.id for run in plan.runs}
 
     def test_one_source_cannot_be_left_out(self, tiny, tiny_digits):
         options = tiny("single-source", selection="leave-one-source-out", methods=("vae",))

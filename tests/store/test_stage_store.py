@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -188,3 +189,46 @@ def test_a_stage_that_is_not_of_a_module_is_told_with_its_folder(tmp_path: Path)
             stage.load_into(module, "net")
     with pytest.raises(ModelFileError, match="should be tensors by name; got 3"):
         stage.load_into(nn.Linear(3, 2), "report")
+
+
+def test_machines_that_do_not_see_each_others_locks_both_end_with_the_stage(tmp_path: Path, monkeypatch):
+    """As on many network file systems: both train, from the same checkpoint even, and what stands is whole."""
+    monkeypatch.setattr("homefold.store.stage_store.locked_beside", lambda path: nullcontext())
+    together, ended = threading.Barrier(2, timeout=30), list[Any]()
+
+    def train(checkpoint: Path | None) -> dict[str, Any]:
+        assert checkpoint is not None
+        write_state(checkpoint, {"epoch": 1})
+        together.wait()
+        return {"weights": torch.arange(3.0)}
+
+    def machine() -> None:
+        ended.append(StageStore(tmp_path).get(ID, train))
+
+    machines = [threading.Thread(target=machine) for _ in range(2)]
+    for thread in machines:
+        thread.start()
+    for thread in machines:
+        thread.join(30)
+    assert [stage.made_now for stage in ended] == [True, True]
+    found = StageStore(tmp_path).get(ID, train)
+    assert not found.made_now
+    assert torch.equal(found.state["weights"], torch.arange(3.0))
+    assert sorted(path.name for path in (tmp_path / ID.name).iterdir()) == ["stage.json", "state.safetensors"]
+
+
+def test_a_checkpoint_that_another_machine_took_away_is_done_without(tmp_path: Path):
+    folder = tmp_path / ID.name
+    write_state(folder / "checkpoint.safetensors", {"epoch": 1})
+    began: list[bool] = []
+
+    def train(checkpoint: Path | None) -> dict[str, Any]:
+        assert checkpoint is not None
+        began.append(checkpoint.exists())
+        if checkpoint.exists():
+            checkpoint.unlink()  # the other machine has finished
+            raise ModelFileError("the checkpoint is missing.")
+        return {"weights": torch.ones(1)}
+
+    assert StageStore(tmp_path).get(ID, train).made_now
+    assert began == [True, False]

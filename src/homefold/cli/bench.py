@@ -7,17 +7,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-from homefold.cli.bench_board import BenchBoard, show_seconds
+from homefold.cli.bench_board import BenchBoard
+from homefold.cli.bench_tables import choices_of, print_tables
 from homefold.cli.domain_from import DomainFromFlag
 from homefold.cli.ending import when_stopped
-from homefold.cli.output import fact_table, note, print_json, result_console, result_table, show_share, typed
+from homefold.cli.output import fact_table, note, print_json, result_console, typed
 from homefold.cli.parsing import Arg, DeviceFlag, JsonFlag, Names, PluginFlag, Positional, parse, unique
 from homefold.errors import ConfigError
 from homefold.runtime.progress import RichReporter
 
 if TYPE_CHECKING:
     from homefold.evaluation.options import BenchOptions
-    from homefold.evaluation.records import RunRecord
 
 __all__ = ["BenchCommand", "run"]
 
@@ -78,13 +78,23 @@ class BenchCommand:
     device: DeviceFlag = "auto"
     jobs: int = 1
     """Processes side by side; each takes a source and a seed, and so trains nothing twice."""
+    on: Annotated[Literal["local", "ray"], Arg("WHERE")] = "local"
+    """local, or ray: the machines of a Ray cluster (homefold[ray]; RAY_ADDRESS=HOST:PORT names one)."""
+    threads: Annotated[int, Arg(default="(default: the cores shared by the jobs; on ray 1)")] = 0
+    """CPU threads of each process."""
     selection: Annotated[Literal["source-validation", "last", "leave-one-source-out", "oracle"], Arg("RULE")] = (
         "source-validation"
     )
-    """How settings are chosen: source-validation (as the paper), last (epoch), leave-one-source-out (among the
-    candidates, by leaving each source out in turn) or oracle (among them, by looking at the target; marked as such)."""
+    """How settings are chosen: source-validation (held-out source images, as the paper), last (epoch),
+    leave-one-source-out (by leaving each source out in turn) or oracle (by looking at the target; marked as such)."""
+    search: Annotated[int, Arg("N", default="(default: 0, none)")] = 0
+    """Choose among N candidates: the settings as they are, the others drawn at random from the ranges that each method
+    declares. With --search 20 --seeds 3: the protocol of DomainBed, "In search of lost domain generalization"."""
+    search_seed: int = 0
+    """What the drawn settings are a function of."""
     candidates: Annotated[Names, Arg("'NAME=VALUE …'", default="(default: three learning rates)")] = ()
-    """What leave-one-source-out and oracle choose among, each a quoted list of settings."""
+    """Choose among these in their place, each a quoted list of settings; leave-one-source-out and oracle have a
+    default."""
     set: Annotated[Names, Arg("NAME=VALUE")] = ()
     """Settings to change, such as features.epochs=60 (or --features.epochs 60); homefold settings lists and explains
     them."""
@@ -116,8 +126,12 @@ class BenchCommand:
             weights=self.weights,
             device=self.device,
             jobs=self.jobs,
+            on=self.on,
+            threads=self.threads,
             selection=self.selection,
             candidates=unique(self.candidates),
+            search=self.search,
+            search_seed=self.search_seed,
             settings=self.set,
             images_per_class=self.images_per_class,
             source_images_per_class=self.source_images_per_class,
@@ -131,11 +145,11 @@ def run(arguments: Sequence[str]) -> int:
     """Plan, show the plan, do it, show the table; 1 when a run failed."""
     command = parse(BenchCommand, "bench", arguments)
     from homefold.evaluation.bench import run_bench  # imports torch, which --help does not need
-    from homefold.evaluation.planning import Planner, make_plan
+    from homefold.evaluation.planning import Planner, make_plan, records_path
 
     options = command.options(typed("homefold", "bench", *arguments))
     _require_place(options.out)
-    if not command.plan:
+    if not command.plan and options.on == "local":
         _require_device(options.device)
     planner = Planner(options, reporter=RichReporter())
     plan = make_plan(planner)
@@ -144,12 +158,16 @@ def run(arguments: Sequence[str]) -> int:
         _show_plan(command, summary)
         return 0
     note(_plan_text(summary))
-    with BenchBoard(plan.remaining, options.jobs) as board, when_stopped(lambda: _advice(command.out)):
+    with (
+        BenchBoard(plan.remaining, options.jobs if options.on == "local" else None) as board,
+        when_stopped(lambda: _advice(command.out)),
+    ):
         records = run_bench(options, plan=plan, planner=planner, reporter=board, on_run=board.on_run)
     if command.json:
-        print_json({"plan": summary, "records": [asdict(record) for record in records]})
+        chosen = [choice.as_dict() for choice in choices_of(records)]
+        print_json({"plan": summary, "records": [asdict(record) for record in records], "choices": chosen})
     else:
-        _print_table(command, records)
+        print_tables(records, records_path(command.out))
     return 1 if any(record.status == "failed" for record in records) else 0
 
 
@@ -197,53 +215,3 @@ def _plan_facts(summary: dict[str, Any]) -> dict[str, str]:
 
 def _plan_text(summary: dict[str, Any]) -> str:
     return "\n".join(f"{name:<10} {value}" for name, value in _plan_facts(summary).items())
-
-
-def _print_table(command: BenchCommand, records: list[RunRecord]) -> None:
-    """Mean accuracy over seeds, a row for each method and variation, a column for each target."""
-    console = result_console()
-    if records:
-        first = records[0]
-        peeked = " (on the target itself: an upper bound, not a result)" if first.selection == "oracle" else ""
-        console.print(
-            f"Accuracy on {first.dataset}, {first.protocol}, selection {first.selection}{peeked}", soft_wrap=True
-        )
-    groups: dict[tuple[str, str, str], dict[str, list[RunRecord]]] = {}
-    targets = list(dict.fromkeys(record.target for record in records))
-    for record in records:
-        row = (record.backbone, record.method, _detail(record))
-        groups.setdefault(row, {}).setdefault(record.target, []).append(record)
-    shown = 3 if any(detail for _, _, detail in groups) else 2
-    columns = ("network", "method", "varied")[:shown]
-    table = result_table(*columns, *targets, numbers=len(targets))
-    for names, cells in groups.items():
-        table.add_row(*names[:shown], *(_cell(cells.get(target, [])) for target in targets))
-    console.print(table)
-    seconds = sum(record.seconds.get("run", 0.0) for record in records)
-    where = command.out / "records.jsonl"
-    console.print(f"{len(records)} runs, {show_seconds(seconds)} of work, in {where}", soft_wrap=True)
-    for record in records:
-        if record.status == "failed":
-            detail = f" ({detail})" if (detail := _detail(record)) else ""
-            note(f"failed: {record.method} on {record.target}{detail}, seed {record.seed}: {record.error}")
-
-
-def _detail(record: RunRecord) -> str:
-    """What tells this run from the method's others on the same target: the variation, and the split if it has a name.
-
-    The target's name stands above the column, so it is left out.
-    """
-    split = str(record.facts.get("split", ""))
-    part = "" if split == record.target else split.removeprefix(f"{record.target}, ")
-    return ", ".join(text for text in (str(record.facts.get("variation", "")), part) if text)
-
-
-def _cell(records: list[RunRecord]) -> str:
-    if not records:
-        return "–"
-    values = [record.accuracy for record in records if record.accuracy is not None]
-    failed = len(records) - len(values)
-    if not values:
-        return "failed"
-    shown = show_share(sum(values) / len(values))
-    return f"{shown} ({failed} failed)" if failed else shown

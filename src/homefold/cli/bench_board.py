@@ -38,7 +38,7 @@ def show_seconds(seconds: float) -> str:
 class BenchBoard:
     """A reporter for the stages, and a watcher of the runs; bars on a terminal, one line a run everywhere."""
 
-    def __init__(self, remaining: Sequence[Run], jobs: int = 1) -> None:
+    def __init__(self, remaining: Sequence[Run], jobs: int | None = 1) -> None:
         self.console = Console(stderr=True)
         self._left, self._jobs, self._began = list(remaining), jobs, time.monotonic()
         self._total, self._seconds = len(remaining), defaultdict[str, list[float]](list)
@@ -89,8 +89,12 @@ class BenchBoard:
     def seconds_left(self) -> float:
         """The mean time of each method's finished runs, times its runs that are left, shared by the processes.
 
-        The first run of a source trains what the others share, so early estimates are too high rather than too low.
+        Where nobody knows how many these are, runs go on ending as often as they did. The first run of a source trains
+        what the others share, so early estimates are too high rather than too low.
         """
+        if self._jobs is None:
+            done = self._total - len(self._left)
+            return (time.monotonic() - self._began) / max(1, done) * len(self._left)
         every = [value for values in self._seconds.values() for value in values]
         overall = sum(every) / len(every) if every else 0.0
         total = 0.0

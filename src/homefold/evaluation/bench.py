@@ -51,14 +51,22 @@ def run_bench(
     """
     planner = planner or Planner(options, dataset, reporter)
     plan = plan or make_plan(planner)
-    resolve_device(options.device)  # complains before processes are started
+    if options.on == "local":
+        resolve_device(options.device)  # complains before processes are started
     write_plan(planner, plan)
     tell = on_run or (lambda run, record: None)
     units = plan.remaining_units()
-    if options.jobs == 1:
-        executor = Executor(planner, reporter)
+    if options.on == "ray":
+        from homefold.evaluation.ray_crew import RayCrew
+
+        if units:
+            RayCrew(planner, dataset, plan, tell).do(units)
+    elif options.jobs == 1:
+        if options.threads:
+            torch.set_num_threads(options.threads)
+        executor, ledger = Executor(planner, reporter), Ledger(records_path(options.out))
         for unit in units:
-            for run, record in executor.do_unit(unit):
+            for run, record in executor.record_unit(unit, ledger):
                 tell(run, record)
     elif units:
         _Crew(planner, dataset, plan, tell).do(units)
@@ -155,12 +163,12 @@ def _work(
     """
     _end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C and ends us
-    torch.set_num_threads(max(1, (os.cpu_count() or 1) // options.jobs))
+    torch.set_num_threads(options.threads or max(1, (os.cpu_count() or 1) // options.jobs))
     for plugin in options.plugins:
         load_plugin(plugin, plugins.get(plugin.expanduser().resolve()))
     planner = Planner(replace(options, plugins=()), dataset)
     left = tuple(run for run in planner.units()[place] if run.id in ids)
-    for _, record in Executor(planner, known=known).do_unit(left):
+    for _, record in Executor(planner).record_unit(left, Ledger(records_path(options.out), known)):
         connection.send(record)
 
 

@@ -11,6 +11,7 @@ __all__ = ["BenchOptions"]
 
 _MOST_SEEDS = 10_000
 _LAST_SEED = 2**62
+_MOST_CANDIDATES = 10_000
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,14 @@ class BenchOptions:
         backbones: empty for the suite's.
         weights: where a pretrained backbone starts; empty for the preset's.
         device: where to compute.
-        jobs: processes side by side.
+        jobs: processes side by side on this machine.
+        on: `local`, or `ray` for the machines of a Ray cluster.
+        threads: CPU threads of each process; 0 shares this machine's cores among the jobs, and is 1 on Ray.
         selection: name of the selection rule.
-        candidates: settings for the rules that choose among several, `name=value …` each.
+        candidates: settings that the selection rule chooses among, `name=value …` each.
+        search: how many candidates to try in their place: the settings as they are, and others drawn from the ranges
+            that each method declares; 0 for no random search.
+        search_seed: what the drawn candidates are a function of.
         settings: changes to the configuration, `name=value` each.
         images_per_class: use only so many images of each domain and class; 0 for all.
         source_images_per_class: train on only so many images of each source domain and class, drawn with the seed; the
@@ -58,8 +64,12 @@ class BenchOptions:
     weights: str = ""
     device: str = "auto"
     jobs: int = 1
+    on: str = "local"
+    threads: int = 0
     selection: str = "source-validation"
     candidates: tuple[str, ...] = ()
+    search: int = 0
+    search_seed: int = 0
     settings: tuple[str, ...] = ()
     images_per_class: int = 0
     source_images_per_class: int = 0
@@ -75,12 +85,24 @@ class BenchOptions:
         for name in ("seeds", "jobs"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
-        for name in ("first_seed", "images_per_class", "source_images_per_class"):
+        if self.on not in ("local", "ray"):
+            raise ConfigError(f"on is local or ray; got {shown(self.on)}.")
+        if self.on == "ray" and self.jobs > 1:
+            raise ConfigError("jobs is for one machine: on ray the cluster has room for as many as it has CPUs.")
+        for name in ("threads", "first_seed", "search", "search_seed", "images_per_class", "source_images_per_class"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
-        for name, most in (("seeds", _MOST_SEEDS), ("first_seed", _LAST_SEED)):
+        limits = {"seeds": _MOST_SEEDS, "first_seed": _LAST_SEED, "search": _MOST_CANDIDATES, "search_seed": _LAST_SEED}
+        for name, most in limits.items():
             if getattr(self, name) > most:
                 raise ConfigError(f"{name} must be at most {most}; got {getattr(self, name)}.")
+        if self.search and self.candidates:
+            raise ConfigError("search draws the candidates, and candidates names them; give one of the two.")
+        if self.selection == "last" and (self.search or self.candidates):
+            raise ConfigError(
+                "the selection rule last looks at nothing, and cannot choose among candidates; choose "
+                "source-validation, leave-one-source-out or oracle."
+            )
 
     @property
     def recipe_followed(self) -> str:
@@ -96,7 +118,6 @@ class BenchOptions:
         """
         words = [f"features.weights={self.weights}"] if self.weights else []
         words += self.settings
-        words += [f"candidates={'; '.join(self.candidates)}"] if self.candidates else []
         for name in ("images_per_class", "source_images_per_class"):
             words += [f"{name}={getattr(self, name)}"] if getattr(self, name) else []
         return " ".join(words)

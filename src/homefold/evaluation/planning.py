@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,16 @@ from homefold.config.manifold import MANIFOLDS
 from homefold.data.dataset import DatasetKeys, DomainDataset
 from homefold.data.registry import list_datasets, load_dataset
 from homefold.errors import ConfigError, DataError
+from homefold.evaluation.candidates import Candidate, candidates_for
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.presets import bench_config
 from homefold.evaluation.protocols import EvaluationProtocol, LeaveOneDomainOut, Split, Target, few_of_each_class
 from homefold.evaluation.records import RunRecord, read_records
-from homefold.evaluation.selection import Candidate, candidates_for, select_epoch
+from homefold.evaluation.selection import select_epoch
 from homefold.evaluation.suites import SUITES, Suite, Variation
 from homefold.features import build_backbone
 from homefold.methods import Method, TaskKey, code_key, find_method
+from homefold.methods.candidates import with_candidate
 from homefold.methods.registry import METHODS, OURS, own_titles, recipe_followed, under_our_recipe
 from homefold.runtime.code import joined_keys
 from homefold.runtime.plugins import load_plugin
@@ -60,16 +62,16 @@ class Run:
     Args:
         id: stands for everything that decides its result.
         method_name: as it was asked for.
-        method: with the variation's hyper-parameters.
-        candidates: the settings that the selection rule chooses among.
-        config: its settings, before selection.
+        method: with the variation's hyper-parameters, and the candidate's.
+        candidate: the settings that are tried, where a selection rule chooses among several.
+        config: all its settings.
     """
 
     id: str
     method_name: str
     method: Method
     variation: Variation
-    candidates: tuple[Candidate, ...]
+    candidate: Candidate | None
     backbone: str
     seed: int
     split: Split
@@ -80,7 +82,7 @@ class Run:
     def facts_of_own_code(self) -> dict[str, Any]:
         """What stands for code that is not of this package, and the titles of methods that are not; else nothing."""
         titles = own_titles(self.method_name).items()
-        code = _code(self.method, self.candidates)
+        code = _code(self.method, self.config)
         foreign = {name: title for name, title in titles if not METHODS[name].place.startswith("homefold.")}
         return {name: value for name, value in (("code", code), ("titles", foreign)) if value}
 
@@ -88,17 +90,30 @@ class Run:
     def title(self) -> str:
         """For people."""
         parts = [self.target.name, self.method_name, self.variation.name, self.backbone, f"seed {self.seed}"]
+        parts += [] if self.candidate is None else [f"candidate {self.candidate.number}"]
         where = "" if self.split.name == self.target.name else f" ({self.split.name})"
         return " · ".join(part for part in parts if part) + where
 
 
-def _code(method: Method, candidates: Sequence[Candidate]) -> str:
+def _code(method: Method, config: HomefoldConfig) -> str:
     """Stands for all code of plugins that a run needs; empty where it is this package's own."""
-    return joined_keys([code_key(method), *(config_code(candidate.config) for candidate in candidates)])
+    return joined_keys([code_key(method), config_code(config)])
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """A method as the suite varies it, with a candidate's settings: what every source and seed is tried with."""
+
+    method_name: str
+    method: Method
+    variation: Variation
+    candidate: Candidate | None
+    config: HomefoldConfig
 
 
 Unit = tuple[Run, ...]
-"""Runs that share a source, a backbone and a seed, so that they share trainings: one process does them all."""
+"""Runs that share a source, a backbone, a seed and a candidate's number, so that they share trainings: one process does
+them all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +126,7 @@ class Plan:
         stages: every stage that all runs need, the candidates' of the selection rule included.
         trained: those of them that are there.
         selection: the selection rule, and what it chooses among.
+        candidates: all of them by method.
     """
 
     suite: Suite
@@ -121,6 +137,7 @@ class Plan:
     stages: tuple[StageId, ...]
     trained: frozenset[str]
     selection: str
+    candidates: dict[str, list[str]]
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -152,6 +169,7 @@ class Plan:
             "failed_before": len(ids & self.failed),
             "to_do": len(self.remaining),
             "selection": self.selection,
+            "candidates": self.candidates,
             "trainings": {kind: {"needed": wanted[kind], "done": there[kind]} for kind in sorted(wanted)},
             "trainings_to_do": sum(wanted.values()) - sum(there.values()),
         }
@@ -198,6 +216,7 @@ class Planner:
     ) -> None:
         self.options, self.suite, self._given, self._reporter = options, SUITES[options.suite], dataset, reporter
         self._data: dict[int, BenchData] = {}
+        self._trials_made: dict[tuple[str, str], list[_Trial]] = {}
         for plugin in options.plugins:
             load_plugin(plugin)
         # Asked for, and not as with quick: the names then say so, as tables show names.
@@ -256,11 +275,11 @@ class Planner:
     def units(self) -> tuple[Unit, ...]:
         """All runs, grouped by what they share; a method that has no signal in any of them is refused."""
         units = [
-            runs
+            unit
             for seed in range(self.options.first_seed, self.options.first_seed + self.options.seeds)
             for backbone, config in self._configs.items()
             for split in self._splits(self.data(config).dataset, seed)
-            if (runs := self._runs(backbone, replace(config, seed=seed), split))
+            for unit in _by_candidate(self._runs(backbone, replace(config, seed=seed), split))
         ]
         self._require_signal(units)
         if not units:
@@ -301,26 +320,49 @@ class Planner:
             return replace(protocol, source_fraction=_VLCS_FRACTION)
         return protocol
 
-    def _runs(self, backbone: str, config: HomefoldConfig, split: Split) -> tuple[Run, ...]:
+    def _runs(self, backbone: str, config: HomefoldConfig, split: Split) -> list[Run]:
         wanted = self.options.targets
         targets = [target for target in split.targets if not wanted or target.name in wanted]
-        return tuple(
-            self._run(backbone, config, split, target, name, variation)
+        return [
+            self._run(backbone, config, split, target, trial)
             for name in self.method_names
             if not self._methods[backbone, name].without_signal(*_seen_in(split))
-            for variation in self.suite.variations
+            for trial in self._trials(backbone, name)
             for target in targets
-        )
+        ]
 
-    def _run(
-        self, backbone: str, config: HomefoldConfig, split: Split, target: Target, name: str, variation: Variation
-    ) -> Run:
-        method = _varied(self._methods[backbone, name], variation)
-        own = replace(self._own_configs[backbone, name], seed=config.seed)
-        configured = replace_settings(method.configure(own, self.options.preset), dict(variation.settings))
-        candidates = candidates_for(configured, self.options.selection, self.options.candidates)
-        for candidate in candidates:
-            candidate.config.views()  # complains of too many before any work
+    def _trials(self, backbone: str, name: str) -> list[_Trial]:
+        """Every variation of a method with every candidate; they are the same for all sources and seeds."""
+        if (backbone, name) not in self._trials_made:
+            self._trials_made[backbone, name] = list(self._made_trials(backbone, name))
+        return self._trials_made[backbone, name]
+
+    def _made_trials(self, backbone: str, name: str) -> Iterator[_Trial]:
+        preset, own = self.options.preset, self._own_configs[backbone, name]
+        for variation in self.suite.variations:
+            method = _varied(self._methods[backbone, name], variation)
+            config = replace_settings(method.configure(own, preset), dict(variation.settings))
+            candidates = candidates_for(self.options, name, method, config, variation)
+            if not candidates:
+                yield _Trial(name, method, variation, None, config)
+            for candidate in candidates:
+                changed = with_candidate(method, candidate.settings)
+                config = replace_settings(changed.configure(own, preset), dict(variation.settings))
+                config.views()  # complains of too many before any work
+                yield _Trial(name, changed, variation, candidate, config)
+
+    def candidates(self) -> dict[str, tuple[Candidate, ...]]:
+        """By method, with the first network and as the suite varies it first."""
+        first = self.suite.variations[0].name
+        made = {name: self._trials(self.backbones[0], name) for name in self.method_names}
+        return {
+            name: tuple(trial.candidate for trial in trials if trial.candidate and trial.variation.name == first)
+            for name, trials in made.items()
+        }
+
+    def _run(self, backbone: str, config: HomefoldConfig, split: Split, target: Target, trial: _Trial) -> Run:
+        name, method, variation, candidate = trial.method_name, trial.method, trial.variation, trial.candidate
+        configured = replace(trial.config, seed=config.seed)
         data = self.data(config)
         identity: dict[str, Any] = {
             "suite": self.suite.name,
@@ -334,12 +376,14 @@ class Planner:
             "variation": variation.name,
             "selection": self.options.selection,
             "preset": self.options.preset,
-            "configs": [[candidate.settings, config_to_dict(candidate.config)] for candidate in candidates],
+            "configs": [["", config_to_dict(configured)]],
         }
-        if code := _code(method, candidates):
+        if candidate is not None:
+            identity["candidate"] = candidate.settings
+        if code := _code(method, configured):
             identity["code"] = code
         return Run(
-            digest(identity), name, method, variation, candidates, backbone, config.seed, split, target, configured
+            digest(identity), name, method, variation, candidate, backbone, config.seed, split, target, configured
         )
 
     def described(self, run: Run) -> dict[str, Any]:
@@ -364,21 +408,17 @@ class Planner:
                 **run.target.facts,
                 **run.variation.facts,
                 **run.facts_of_own_code,
+                **({} if run.candidate is None else {"candidate": asdict(run.candidate)}),
             },
         }
 
     def stages_of(self, run: Run) -> list[StageId]:
-        """Every stage that a run may need: of its candidates on the whole source, and on all sources but one."""
+        """Every stage that a run needs: on the whole source, and where that is asked for on all sources but one."""
         data = self.data(run.config)
-        stages: list[StageId] = []
-        # One of the candidates will be trained on the whole source: which one is not known, so one is counted.
-        full = run.candidates if self.options.selection == "oracle" else run.candidates[:1]
-        for candidate in full:
-            stages += run.method.planned_stages(data.task_key(run.split.source, candidate.config, run.split.adapt))
-        if self.options.selection == "leave-one-source-out":
-            for candidate in run.candidates:
-                for part in self.all_but_one(run).values():
-                    stages += run.method.planned_stages(data.task_key(part[0], candidate.config))
+        stages = list(run.method.planned_stages(data.task_key(run.split.source, run.config, run.split.adapt)))
+        if run.candidate is not None and self.options.selection == "leave-one-source-out":
+            for others, _ in self.all_but_one(run).values():
+                stages += run.method.planned_stages(data.task_key(others, run.config))
         return stages
 
     def all_but_one(self, run: Run) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -395,6 +435,14 @@ class Planner:
             own = domains == dataset.domain_index(name)
             parts[name] = (run.split.source[~own], run.split.source[own])
         return parts
+
+
+def _by_candidate(runs: Sequence[Run]) -> list[Unit]:
+    """Runs that try candidates of the same number together: methods that share a setting try the same value of it."""
+    units: dict[int, list[Run]] = {}
+    for run in runs:
+        units.setdefault(run.candidate.number if run.candidate else 0, []).append(run)
+    return [tuple(unit) for unit in units.values()]
 
 
 def _seen_in(split: Split) -> tuple[int, int]:
@@ -428,11 +476,19 @@ def make_plan(planner: Planner) -> Plan:
         failed=frozenset(name for name, record in records.items() if record.status == "failed"),
         stages=tuple(stages.values()),
         trained=frozenset(stage.digest for stage in stages.values() if store.has(stage)),
-        selection=_describe_selection(planner.options.selection, some_run.candidates),
+        selection=_describe_selection(planner, some_run),
+        candidates={
+            name: [candidate.settings for candidate in found] for name, found in planner.candidates().items() if found
+        },
     )
 
 
-def _describe_selection(rule: str, candidates: Sequence[Candidate]) -> str:
-    if len(candidates) == 1:
-        return rule
-    return f"{rule} among {len(candidates)} candidates: {'; '.join(item.settings for item in candidates)}"
+def _describe_selection(planner: Planner, run: Run) -> str:
+    options = planner.options
+    if run.candidate is None:
+        return options.selection
+    if options.search:
+        drawn = f"as it is, the others drawn with seed {options.search_seed}"
+        return f"{options.selection} among {options.search} candidates: {drawn}"
+    found = "; ".join(item.settings or "as it is" for item in planner.candidates()[run.method_name])
+    return f"{options.selection} among {len(planner.candidates()[run.method_name])} candidates: {found}"

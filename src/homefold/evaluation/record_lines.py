@@ -42,6 +42,7 @@ _NUMBER = (is_number, f"a number of at most {_LARGEST:g}")
 _TEXTS = (lambda value: isinstance(value, list) and all(map(_is_text, value)), "a list of names")
 _LOOK: dict[str, Any] = {"views": _WHOLE, "textures": _WHOLE, "tints": _WHOLE}
 _FACTS: dict[str, Any] = {
+    "candidate": {"settings": _TEXT, "number": _WHOLE, "scores": {"*": {"*": _NUMBER}}},
     **dict.fromkeys(("fraction", "shots", "severity", "beta", "epsilon", "mean_iterations"), _NUMBER),
     **dict.fromkeys(("source", "corruption", "split", "variation", "code"), _TEXT),
     "sources": _TEXTS,
@@ -97,15 +98,17 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def read_record_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_record_lines(path: Path, containing: str = "") -> Iterator[tuple[int, dict[str, Any]]]:
     """Every whole record of a file and the number of its line; a last line that a crash cut short is left out.
 
     Args:
         path: of the file, which may be compressed (`.gz`, `.xz`); any other line in it that is no record is a
             `DataError` that names it.
+        containing: only those lines that contain this text, plain ASCII; others are not looked into.
     """
+    wanted = containing.encode()
     for number, line in enumerate(_lines(path), 1):
-        if not line.strip():
+        if not line.strip() or wanted not in line:
             continue
         try:
             row = json.loads(line.removesuffix(b"\n").decode("utf-8"))

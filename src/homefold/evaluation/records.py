@@ -140,12 +140,12 @@ class Ledger:
 
     Args:
         path: of the records.
-        known: how many records there were when the benchmark began; those that are there now by default.
+        known: how many lines of records there were when the benchmark began; those that are there now by default.
     """
 
     def __init__(self, path: Path, known: int | None = None) -> None:
         self.path = path
-        self.known = len(self._records()) if known is None else known
+        self.known = max((number for number, _ in self._lines()), default=0) if known is None else known
 
     def once(self, run: str, do: Callable[[], RunRecord], *, wait: bool = True) -> RunRecord | None:
         """The record of a run: that of whoever did it since the benchmark began, or else what `do` returns, recorded.
@@ -163,12 +163,12 @@ class Ledger:
 
     def _settled(self, run: str) -> RunRecord | None:
         """A success whenever it came, or a failure since the benchmark began: earlier ones are tried again."""
-        numbered = [(number, record) for number, record in enumerate(self._records()) if record.run == run]
-        settled = [record for number, record in numbered if record.status == "finished" or number >= self.known]
-        return settled[-1] if settled else None
+        found = [(number, row) for number, row in self._lines(run) if row.get("run") == run]
+        settled = [(number, row) for number, row in found if row.get("status") != "failed" or number > self.known]
+        return _record(settled[-1][1], self.path, settled[-1][0]) if settled else None
 
-    def _records(self) -> list[RunRecord]:
-        return read_records(self.path) if self.path.exists() else []
+    def _lines(self, containing: str = "") -> Iterator[tuple[int, dict[str, Any]]]:
+        return read_record_lines(self.path, containing) if self.path.exists() else iter(())
 
 
 def load_records(path: Path | str) -> pandas.DataFrame:

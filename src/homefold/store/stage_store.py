@@ -83,6 +83,9 @@ class StageStore:
 
     Whoever needs a stage holds its lock while looking and training, so a second process waits and then reads. The lock
     ends with its process: after a kill the next one trains, from the checkpoint if there is one. Files appear whole.
+
+    Machines that share the folder may not see each other's locks. Then two may train a stage at once, each to its end,
+    and the files of one of them stand: what a stage is trained to does not depend on who trains it.
     """
 
     def __init__(self, root: Path | str) -> None:
@@ -143,7 +146,7 @@ class StageStore:
                         return found
                 except ModelFileError:
                     pass
-                path.unlink()
+                path.unlink(missing_ok=True)
             state = make()
             write_state(path, state)
             return state
@@ -165,13 +168,13 @@ class StageStore:
             if (folder / name).is_dir():
                 shutil.rmtree(folder / name)
         checkpoint = folder / _CHECKPOINT
-        began = time.perf_counter()
+        resumes, began = checkpoint.exists(), time.perf_counter()
         try:
             state = train(checkpoint)
         except ModelFileError:
-            if not checkpoint.exists():
+            if not (resumes or checkpoint.exists()):
                 raise
-            checkpoint.unlink()
+            checkpoint.unlink(missing_ok=True)
             state = train(checkpoint)
         seconds = time.perf_counter() - began
         write_json(folder / _ABOUT, {"kind": stage.kind, "seconds": seconds, "identity": stage.identity})
