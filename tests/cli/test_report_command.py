@@ -150,3 +150,17 @@ def test_help_lists_the_command(homefold: Homefold) -> None:
 def test_a_plugin_adds_its_figure(homefold: Homefold, runs: Path, tmp_path: Path) -> None:
     ended = homefold("report", runs, "--plugin", tmp_path / "missing.py")
     assert ended.error == f"there is no file {tmp_path / 'missing.py'}, which a plugin is to be loaded from."
+
+
+def test_versions_of_the_code_are_not_mixed_silently(homefold: Homefold, runs: Path, tmp_path: Path) -> None:
+    part = tmp_path / "another-machine.jsonl"
+    part.write_text(line("vae", "street", 2, 0.97, commit="b" * 40), encoding="utf-8")
+    both = ("report", runs, part, "--out", tmp_path / "out", "--format", "csv")
+    ended = homefold(*both)
+    assert ended.code == 1
+    assert "made by 2 versions of the code" in ended.error
+    assert "at commit bbbbbbbbbbbb (1 run)" in ended.error
+    assert not (tmp_path / "out").exists()
+    ended = homefold(*both, "--mixed-code", "--json")
+    assert ended.code == 0
+    assert "at commit bbbbbbbbbbbb (1 run)" in ended.json["facts"]["Mixed code"]

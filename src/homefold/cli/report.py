@@ -28,6 +28,8 @@ class ReportOptions:
     """The folder for the report; RUNS/report by default, for a file RECORDS-report beside it. Several RUNS need one."""
     format: Literal["all", "md", "csv", "latex", "html"] = "all"
     """What to write; csv and latex are tables alone, and take no time."""
+    mixed_code: bool = False
+    """Go on where several versions of the code made the runs, and say so on the page."""
     plugin: Annotated[Names, Arg("FILE.py")] = ()
     """Python files to run first, which register figures of your own (docs/report.md)."""
     json: JsonFlag = False
@@ -36,6 +38,7 @@ class ReportOptions:
 def run(arguments: Sequence[str]) -> int:
     """Read, draw, write and tell."""
     options = parse(ReportOptions, "report", arguments)
+    from homefold.report.code_versions import require_one_code_version
     from homefold.report.document import build_report  # imports matplotlib and scikit-learn, which --help does not need
     from homefold.report.runs import read_runs
     from homefold.report.writing import FORMATS, write_report
@@ -46,6 +49,8 @@ def run(arguments: Sequence[str]) -> int:
     if len(options.runs) > 1 and options.out is None:
         raise ConfigError("a report of several RUNS lies beside none of them; say where with --out FOLDER.")
     folder = read_runs(*options.runs)
+    if not options.mixed_code:
+        require_one_code_version(folder.code_versions)
     out = options.out or _default_out(options.runs[0])
     formats = FORMATS if options.format == "all" else (options.format,)
     command = typed("homefold", "report", *arguments)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from homefold.report.code_versions import in_words
 from homefold.report.figures import FigureKind, build_figures
 from homefold.report.names import shown_name
 from homefold.report.runs import SETTINGS, Run, RunFolder, setups
@@ -14,6 +15,8 @@ from homefold.report.tables.table import Table
 from homefold.runtime.progress import ProgressReporter
 
 __all__ = ["Report", "build_report"]
+
+_MIXED = "several versions of the code made these runs, so their figures may not compare:"
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,7 @@ def _facts(folder: RunFolder, command: str) -> dict[str, str]:
         "Training": f"{_duration(trained)} in all" if trained else "not recorded",
         "Versions": ", ".join(versions) or "not recorded",
         "Commit": _names(run.commit for run in runs),
+        **({"Mixed code": f"{_MIXED} {in_words(folder.code_versions)}"} if len(folder.code_versions) > 1 else {}),
         "Command": "\n".join(commands) or "not recorded",
         **({"Report": command} if command else {}),
     }

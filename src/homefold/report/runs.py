@@ -7,7 +7,7 @@ import math
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,10 @@ from homefold.errors import DataError
 from homefold.evaluation.plan_file import read_plan
 from homefold.evaluation.record_lines import is_number, not_a_record, read_record_lines
 from homefold.evaluation.records import RunRecord
+from homefold.evaluation.selection import Choice, settings_of
 from homefold.report.artifacts import Artifact, read_artifact_file
+from homefold.report.candidates import settled
+from homefold.report.code_versions import code_versions
 from homefold.report.names import remember_titles
 
 __all__ = ["Run", "RunFolder", "Setup", "numbered", "read_runs", "setups", "slug"]
@@ -86,9 +89,14 @@ class Run(RunRecord):
     @property
     def identity(self) -> Hashable:
         """What tells it from every other run; a repetition has the same."""
+        return (self.place, self.seed, settings_of(self))
+
+    @property
+    def place(self) -> Hashable:
+        """What it has in common with the runs of other seeds and other candidates."""
         settings = tuple(str(self.facts.get(name)) for name in SETTINGS)
         names = (self.suite, self.dataset, self.backbone, self.preset, self.changes, self.protocol, self.selection)
-        return (*names, self.target, self.method, self.recipe == "authors", self.seed, settings)
+        return (*names, self.target, self.method, self.recipe == "authors", settings)
 
 
 @dataclass(frozen=True)
@@ -155,7 +163,10 @@ class RunFolder:
 
     Args:
         folder: where they lie.
-        runs: each once, a repeated one as it ended last; a success is never replaced by a failure.
+        runs: each once, a repeated one as it ended last; a success is never replaced by a failure. Of candidates only
+            those that their selection rule chooses.
+        choices: what each selection rule chooses among candidates.
+        code_versions: by which versions of the code finished runs were made, all candidates among them.
         missing: those that were planned and have no record.
         others: where more of them lie.
         problems: artifacts that are there but cannot be read, filled as they are tried.
@@ -165,6 +176,8 @@ class RunFolder:
     runs: tuple[Run, ...]
     missing: tuple[Run, ...] = ()
     others: tuple[Path, ...] = ()
+    choices: tuple[Choice[Run], ...] = ()
+    code_versions: Mapping[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     _artifacts: dict[str, Artifact | None] = field(default_factory=dict)
 
@@ -201,7 +214,9 @@ def read_runs(path: Path | str, *more: Path | str) -> RunFolder:
     found = _last_of_each(_of_the_last_code([run for part in parts for run in part.runs]))
     missing = {run.identity: run for part in parts for run in part.missing if run.identity not in found}
     first, *others = (part.folder for part in parts)
-    return RunFolder(first, tuple(found.values()), tuple(missing.values()), tuple(others))
+    runs, left, chosen = settled(list(found.values()), list(missing.values()))
+    made_by = code_versions(found.values())
+    return RunFolder(first, tuple(runs), tuple(left), tuple(others), tuple(chosen), made_by)
 
 
 def _last_of_each(runs: Iterable[Run]) -> dict[Hashable, Run]:

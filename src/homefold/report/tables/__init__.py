@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from homefold.report.runs import Run, RunFolder, numbered, setups
 from homefold.report.selecting import SUITES, kind_of
+from homefold.report.tables.choices import choice_tables
 from homefold.report.tables.cost import cost_tables
 from homefold.report.tables.group import TableGroup
 from homefold.report.tables.protocols import SHAPES
@@ -26,7 +27,10 @@ def build_tables(folder: RunFolder) -> list[Table]:
             for setup, group in setups(runs).items():
                 tables += SHAPES[kind](TableGroup(suite, kind, setup, tuple(group)))
     seen: Counter[str] = Counter()
-    return [replace(table, name=numbered(table.name, seen)) for table in (*tables, *cost_tables(folder))]
+    return [
+        replace(table, name=numbered(table.name, seen))
+        for table in (*tables, *choice_tables(folder), *cost_tables(folder))
+    ]
 
 
 def _by_kind(suite: str, runs: Sequence[Run]) -> list[tuple[str, list[Run]]]:
