@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tarfile
 from pathlib import Path
@@ -245,6 +246,29 @@ def test_the_cache_is_shown_limited_and_cleared(
     assert "Deleted 1 of the entries" in homefold("data", "cache", "--clear", "photos").out
     assert homefold("data", "cache", "--json").json["entries"] == []
     assert "20GB" in homefold("data", "cache", "--limit", "much").error
+
+
+def test_the_cache_counts_features_and_maps_too(
+    homefold: Homefold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOMEFOLD_CACHE", str(tmp_path))
+    for place, size in (("features/abc", 3000), ("features/def", 500), ("explorer", 1500)):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "1.safetensors").write_bytes(bytes(size))
+    facts = homefold("data", "cache", "--json").json
+    assert (facts["bytes"], facts["directory"]) == (5000, str(tmp_path))
+    assert sorted((entry["kind"], entry["bytes"]) for entry in facts["computed"]) == [
+        ("explorer", 1500),
+        ("features", 500),
+        ("features", 3000),
+    ]
+    shown = homefold("data", "cache").out
+    assert re.search(r"features of frozen backbones \(networks\) .* 2 +3.5 kB", shown)
+    assert re.search(r"answers for the explorer \(maps\) .* 1 +1.5 kB", shown)
+    assert homefold("data", "cache", "photos", "--json").json["computed"] == []
+    assert len(homefold("data", "cache", "--clear", "photos", "--json").json["deleted"]) == 0
+    assert len(homefold("data", "cache", "--clear", "--json").json["deleted"]) == 3
+    assert homefold("data", "cache", "--json").json["bytes"] == 0
 
 
 def test_get_downloads_what_torchvision_can_and_explains_the_rest(

@@ -32,7 +32,7 @@ COMMANDS = {
     "methods": Command("list the methods that bench compares", "homefold.cli.methods"),
     "settings": Command("explain the settings of a fit", "homefold.cli.settings"),
     "report": Command("make tables and figures from finished runs", "homefold.cli.report"),
-    "data": Command("list, describe, verify and fetch datasets; the cache of decoded images", "homefold.cli.data"),
+    "data": Command("list, describe, verify and fetch datasets; the cache", "homefold.cli.data"),
 }
 
 _END = """\

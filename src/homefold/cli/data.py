@@ -1,4 +1,4 @@
-"""`homefold data`: list, describe, verify, fetch and make datasets, and look after the cache of decoded images."""
+"""`homefold data`: list, describe, verify, fetch and make datasets, and look after the cache."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ COMMANDS = {
     "verify": Command("decode every image; report wrong counts, bad and duplicate ones", __name__, "run_verify"),
     "get": Command("download a dataset, where torchvision can", __name__, "run_get"),
     "make": Command("make cifar10-c, the corruptions, from CIFAR-10", "homefold.cli.data_make", "run_make"),
-    "cache": Command("show, limit and clear the cache of decoded images", "homefold.cli.data_cache", "run_cache"),
+    "cache": Command("show, limit and clear the cache", "homefold.cli.data_cache", "run_cache"),
 }
 _END = """\
 examples:
@@ -61,7 +61,7 @@ Counts = dict[str, dict[str, int]]
 def run(arguments: Sequence[str]) -> int:
     """Find the subcommand and run it."""
     return run_command(
-        "homefold data", COMMANDS, arguments, about="Datasets, and the cache of decoded images.", end=_END
+        "homefold data", COMMANDS, arguments, about="Datasets, and the cache of what is made from them.", end=_END
     )
 
 

@@ -1,4 +1,4 @@
-"""`homefold data cache`: the decoded images that are kept, shown, limited and cleared."""
+"""`homefold data cache`: what is kept for later runs, shown, limited and cleared."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ from typing import Annotated, Any
 from homefold.cli.output import note, print_json, result_console, result_table, show_bytes
 from homefold.cli.parsing import Arg, JsonFlag, Positional, parse
 from homefold.data import ImageCache, cache_directory
+from homefold.data.cache.computed import Computed, computed_entries
 from homefold.data.cache.directory import cache_limit_bytes, parse_bytes, set_cache_limit
 from homefold.data.cache.entry import CacheEntry
 from homefold.errors import ConfigError
 
 __all__ = ["CacheOptions", "run_cache"]
 
+_TITLES = {"features": "features of frozen backbones (networks)", "explorer": "answers for the explorer (maps)"}
+
 
 @dataclass(frozen=True)
 class CacheOptions:
-    """Show the decoded images that are kept for later runs, clear them, or limit what they may take.
+    """Show what is kept for later runs, clear it, or limit what it may take.
 
-    They lie in the folder that HOMEFOLD_CACHE names. What is deleted is decoded again when it is needed.
+    Decoded images, features of frozen backbones and the explorer's maps lie in the folder that HOMEFOLD_CACHE names.
+    What is deleted is made again when it is needed.
 
     Examples: homefold data cache · homefold data cache --clear pacs · homefold data cache --limit 20GB
     """
@@ -29,7 +33,7 @@ class CacheOptions:
     name: Annotated[tuple[str, ...], Positional("[NAME]")] = ()
     """Only the entries of this dataset."""
     clear: bool = False
-    """Delete the entries (with NAME, of that dataset alone); those that a running process uses stay."""
+    """Delete everything (with NAME, the images of that dataset alone); what a running process uses stays."""
     limit: Annotated[str | None, Arg("SIZE")] = None
     """Keep at most this much, now and later, such as 20GB; HOMEFOLD_CACHE_LIMIT overrides it. What was not used for
     longest goes first."""
@@ -43,7 +47,7 @@ def run_cache(arguments: Sequence[str]) -> int:
         raise ConfigError("homefold data cache takes one NAME.")
     name = options.name[0] if options.name else None
     cache = ImageCache()
-    deleted: list[CacheEntry] = []
+    deleted: list[CacheEntry | Computed] = []
     in_use: list[CacheEntry] = []
     if options.limit is not None:
         set_cache_limit(parse_bytes(options.limit))
@@ -51,6 +55,7 @@ def run_cache(arguments: Sequence[str]) -> int:
     if options.clear:
         cleared, in_use = cache.clear(name)
         deleted += cleared
+        deleted += [] if name else [entry for entry in computed_entries() if entry.remove()]
         if name in (None, "digits-mini"):
             for file in cache_directory().glob("digits-mini-*.npz"):
                 file.unlink(missing_ok=True)
@@ -58,20 +63,25 @@ def run_cache(arguments: Sequence[str]) -> int:
     if name is not None and not (entries or deleted or in_use):
         others = sorted({other for entry in cache.entries() for other in entry.names})
         note(f"Nothing is kept of {name}; there are entries of {', '.join(others) or 'no dataset'}.")
+    everything = [*cache.entries(), *computed_entries()]
+    computed = [] if name else [entry for entry in everything if isinstance(entry, Computed)]
+    total = sum(entry.bytes for entry in everything)
     if options.json:
-        listed = {"entries": entries, "deleted": deleted, "in_use": in_use}
-        of_all = {
-            "directory": str(cache.directory),
-            "limit_bytes": cache_limit_bytes(),
-            "bytes": sum(entry.bytes for entry in cache.entries()),
-        }
-        print_json(of_all | {what: [*map(_entry_facts, these)] for what, these in listed.items()})
+        listed = {"entries": entries, "computed": computed, "deleted": deleted, "in_use": in_use}
+        of_all = {"directory": str(cache_directory()), "limit_bytes": cache_limit_bytes(), "bytes": total}
+        print_json(of_all | {what: [*map(_facts, these)] for what, these in listed.items()})
     else:
-        _print_cache(cache, entries, deleted, in_use)
+        _print_cache(entries, computed, deleted, in_use)
+        limit = show_bytes(cache_limit_bytes())
+        result_console().print(f"{cache_directory()}: {show_bytes(total)} of at most {limit}.", soft_wrap=True)
     return 0
 
 
-def _entry_facts(entry: CacheEntry) -> dict[str, Any]:
+def _facts(entry: CacheEntry | Computed) -> dict[str, Any]:
+    used = datetime.fromtimestamp(entry.used).astimezone().isoformat(timespec="seconds")
+    if isinstance(entry, Computed):
+        path = str(entry.path)
+        return {"kind": entry.kind, "files": entry.files, "bytes": entry.bytes, "used": used, "path": path}
     return {
         "name": entry.name,
         "names": list(entry.names),
@@ -81,19 +91,22 @@ def _entry_facts(entry: CacheEntry) -> dict[str, Any]:
         "images": sum(piece.rows for piece in entry.pieces),
         "skipped": sum(len(piece.bad) for piece in entry.pieces),
         "bytes": entry.bytes,
-        "used": datetime.fromtimestamp(entry.used).astimezone().isoformat(timespec="seconds"),
+        "used": used,
         "folder": str(entry.folder),
     }
 
 
 def _print_cache(
-    cache: ImageCache, entries: list[CacheEntry], deleted: list[CacheEntry], in_use: list[CacheEntry]
+    entries: list[CacheEntry],
+    computed: list[Computed],
+    deleted: list[CacheEntry | Computed],
+    in_use: list[CacheEntry],
 ) -> None:
     console = result_console()
     if entries:
         table = result_table("dataset", "domains", "px", "last used", "images", "on disk", numbers=2)
         for entry in entries:
-            facts = _entry_facts(entry)
+            facts = _facts(entry)
             table.add_row(
                 _few(facts["names"]),
                 _few(facts["domains"]),
@@ -103,13 +116,18 @@ def _print_cache(
                 show_bytes(entry.bytes),
             )
         console.print(table)
-    for entry in in_use:
-        note(f"{entry.name}: {show_bytes(entry.bytes)} are in use and were kept.")
+    if computed:
+        table = result_table("computed from images", "last used", "number", "on disk", numbers=2)
+        for kind, title in _TITLES.items():
+            if of_kind := [entry for entry in computed if entry.kind == kind]:
+                last = _facts(of_kind[0])["used"].replace("T", " ")[:16]
+                table.add_row(title, last, str(len(of_kind)), show_bytes(sum(entry.bytes for entry in of_kind)))
+        console.print(table)
+    for busy in in_use:
+        note(f"{busy.name}: {show_bytes(busy.bytes)} are in use and were kept.")
     if deleted:
         freed = show_bytes(sum(entry.bytes for entry in deleted))
         console.print(f"Deleted {len(deleted)} of the entries, {freed}.", soft_wrap=True)
-    total = show_bytes(sum(entry.bytes for entry in cache.entries()))
-    console.print(f"{cache.directory}: {total} of at most {show_bytes(cache_limit_bytes())}.", soft_wrap=True)
 
 
 def _few(names: list[str]) -> str:

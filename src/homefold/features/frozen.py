@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from homefold.data.cache.directory import cache_directory
+from homefold.data.cache.computed import features_directory
 from homefold.errors import ModelFileError
 from homefold.features.extraction import extract_features, image_tile
 from homefold.features.network import FeatureNet
@@ -29,14 +31,14 @@ _OF_PACKAGES = ("homefold", "timm", "torch", "torchvision")
 
 
 class FeatureCache:
-    """Features `(d,)` of images by the content of each, in files under `cache_directory()`; one folder a network.
+    """Features `(d,)` of images by the content of each, in files under `features_directory()`; one folder a network.
 
     Every file holds some rows, has a name that follows from their images, and appears whole. Whatever is damaged is
     computed again.
     """
 
     def __init__(self, key: str) -> None:
-        self.folder = cache_directory() / "features" / key
+        self.folder = features_directory() / key
 
     def read(self, wanted: Iterable[bytes]) -> dict[bytes, torch.Tensor]:
         """What there is of the wanted images."""
@@ -51,6 +53,9 @@ class FeatureCache:
                 if own in left:
                     found[own] = features[row]
                     left.remove(own)
+        if found:
+            with suppress(OSError):  # a cache that may only be read
+                os.utime(self.folder)
         return found
 
     def write(self, digests: list[bytes], features: torch.Tensor) -> None:

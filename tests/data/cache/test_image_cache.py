@@ -13,6 +13,7 @@ import pytest
 from trees import Listener, numbered, pixels_of, png, write_folder, write_tar, write_zip
 
 from homefold.data import ImageCache, load_dataset
+from homefold.data.cache.computed import computed_entries, explorer_directory, features_directory
 from homefold.data.cache.directory import DEFAULT_LIMIT_BYTES, cache_limit_bytes, parse_bytes, set_cache_limit
 from homefold.errors import ConfigError, DataError
 
@@ -359,6 +360,30 @@ def test_the_least_recently_used_entry_goes_first_and_never_the_one_in_use(photo
     assert [entry.pieces[0].domain for entry in deleted] == ["b"]
     assert {entry.pieces[0].domain for entry in ImageCache().entries()} == {"a", "c"}
     assert in_use.images[0].tolist() == pixels_of(0).tolist()
+
+
+def test_what_was_computed_counts_and_goes_like_decoded_images(photos, cache_dir):
+    load(photos, domains=["a"])
+    network = features_directory() / "abc"
+    explorer_directory().mkdir(parents=True)
+    network.mkdir(parents=True)
+    for path, size in ((network / "1.safetensors", 300), (network / "2.safetensors", 200)):
+        path.write_bytes(bytes(size))
+    (explorer_directory() / "map.safetensors").write_bytes(bytes(100))
+    for path, used in ((explorer_directory() / "map.safetensors", 5), (network / "2.safetensors", 9), (network, 7)):
+        os.utime(path, (used, used))
+    os.utime(network / "1.safetensors", (8, 8))
+    found = computed_entries()
+    assert [(entry.kind, entry.files, entry.bytes, entry.used) for entry in found] == [
+        ("features", 2, 500, 9.0),
+        ("explorer", 1, 100, 5.0),
+    ]
+    images = ImageCache().entries()[0].bytes
+    assert [entry.used for entry in ImageCache().shrink(images + 550)] == [5.0]
+    assert [entry.bytes for entry in ImageCache().shrink(images)] == [500]
+    assert not computed_entries()
+    assert not network.exists()
+    assert len(ImageCache().entries()) == 1
 
 
 def test_building_makes_room_below_the_limit(photos, cache_dir, monkeypatch):

@@ -23,6 +23,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,6 +31,7 @@ import numpy as np
 import PIL
 from filelock import lock_descriptor
 
+from homefold.data.cache.computed import Computed, computed_entries
 from homefold.data.cache.directory import cache_directory, cache_limit_bytes
 from homefold.data.cache.entry import (
     IMAGES_FILE,
@@ -157,12 +159,18 @@ class ImageCache:
                 self._remove(folder)
         return deleted, [entry for entry in chosen if entry not in deleted]
 
-    def shrink(self, to_bytes: int | None = None) -> list[CacheEntry]:
-        """Delete what was not used for longest until the rest takes at most `to_bytes`; returns what was deleted."""
-        limit, entries = cache_limit_bytes() if to_bytes is None else to_bytes, self.entries()
-        total, deleted = sum(entry.bytes for entry in entries), []
-        for entry in reversed(entries):
-            if total > limit and self._remove(entry.folder):
+    def shrink(self, to_bytes: int | None = None) -> list[CacheEntry | Computed]:
+        """Delete what was not used for longest until the rest takes at most `to_bytes`; returns what was deleted.
+
+        What was computed from images counts and goes like decoded images.
+        """
+        limit = cache_limit_bytes() if to_bytes is None else to_bytes
+        kept: list[CacheEntry | Computed] = [*self.entries(), *computed_entries()]
+        total, deleted = sum(entry.bytes for entry in kept), []
+        for entry in sorted(kept, key=attrgetter("used")):
+            if total <= limit:
+                break
+            if entry.remove() if isinstance(entry, Computed) else self._remove(entry.folder):
                 total -= entry.bytes
                 deleted.append(entry)
         return deleted

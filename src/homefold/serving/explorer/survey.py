@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from homefold.data import cache_directory
+from homefold.data.cache.computed import explorer_directory
 from homefold.errors import ModelFileError
 from homefold.stages.task import ImageSet
 from homefold.stages.trained_model import TrainedModel
@@ -89,4 +89,4 @@ def survey_of(model: TrainedModel, pixels: np.ndarray) -> Survey:
 
 def survey_path(checksum: str, fingerprint: str) -> Path:
     """Where the survey of these images by this model is kept: beside other things that can be made again."""
-    return cache_directory() / "explorer" / f"{digest([_FORMAT, checksum, fingerprint])}.safetensors"
+    return explorer_directory() / f"{digest([_FORMAT, checksum, fingerprint])}.safetensors"
