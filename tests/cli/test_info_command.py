@@ -27,6 +27,7 @@ def test_json_tells_all_that_the_folder_holds(homefold: Homefold, shared_model: 
     assert facts["measured"]["classifier"]["held_out_accuracy"] == model.reports["classifier"]["held_out_accuracy"]
     assert facts["size_bytes"] == sum(file.stat().st_size for file in shared_model.iterdir())
     assert facts["versions"]["torch"]
+    assert facts["input"] == {"height": 32, "width": 32, "mean": [0.5] * 3, "std": [0.5] * 3}
 
 
 def test_parameters_are_counted_as_torch_counts_them(homefold: Homefold, shared_model: Path) -> None:
@@ -47,7 +48,7 @@ def test_a_person_reads_it_in_words(homefold: Homefold, shared_model: Path) -> N
     assert "2: across, upright" in lines["Classes"]
     assert "day, dusk" in lines["Source domains"]
     assert "36 trained on, 4 held out" in lines["Images"]
-    assert "32 × 32 px" in lines["Input"]
+    assert "32 × 32 px, squash, normalisation half (mean 0.5, 0.5, 0.5; deviation 0.5, 0.5, 0.5)" in lines["Input"]
     assert "digits-bn, head linear, 145,728 parameters" in lines["Network"]
     assert "L_A (τ 0.1) 1, cross entropy 1" in lines["Training"]
     assert "vae, 32 latent dimensions" in lines["Manifold"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from homefold.cli.output import fact_table, print_json, result_console, show_bytes
 from homefold.cli.parsing import JsonFlag, PluginFlag, Positional, parse
 from homefold.config import config_to_dict
+from homefold.config.normalisation import STATISTICS
 from homefold.store.files import plain_json
 from homefold.store.model_card import (
     accuracy_line,
@@ -84,7 +85,9 @@ def _image_facts(content: dict[str, Any], path: Path) -> dict[str, Any]:
     # Without a network of the user's own there is nothing to load its tensors into.
     if config.features.backbone != CUSTOM:
         Homefold.load(path, device="cpu")
-    return {**content, "settings": plain_json(config_to_dict(config))}
+    side, (mean, std) = config.preprocessing.image_size, STATISTICS[config.preprocessing.normalisation]
+    taken = {"height": side, "width": side, "mean": list(mean), "std": list(std)}
+    return {**content, "settings": plain_json(config_to_dict(config)), "input": taken}
 
 
 def _feature_facts(content: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -124,7 +127,8 @@ def _image_lines(facts: dict[str, Any]) -> dict[str, str]:
         "Source domains": ", ".join(facts["source_domains"]),
         "Images": f"{images['trained_on']} trained on, {images['held_out']} held out for selection, "
         f"{len(images['skipped'])} left out as unreadable",
-        "Input": f"{side} × {side} px, {preprocessing['resize']}, normalisation {preprocessing['normalisation']}",
+        "Input": f"{side} × {side} px, {preprocessing['resize']}, normalisation {preprocessing['normalisation']} "
+        f"(mean {_numbers(facts['input']['mean'])}; deviation {_numbers(facts['input']['std'])})",
         "Network": f"{features['backbone']}, head {features['head']}, {facts['parameters']['features']:,} parameters; "
         + _epochs(features, reports["features"]["selected_epoch"]),
         "Training": how_it_was_trained(features),
@@ -150,6 +154,10 @@ def _feature_lines(facts: dict[str, Any]) -> dict[str, str]:
         "Input": f"features of {facts['feature_dim']} dimensions",
         **_projection_lines(config, facts["measured"]["manifold"]),
     }
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:.4g}" for value in values)
 
 
 def _names(names: Sequence[str]) -> str:
