@@ -585,6 +585,49 @@ def test_many_classes_do_not_make_a_long_line(fitted):
     assert "100 classes (class 0, class 1, class 2, class 3, class 4 and 95 more)" in repr(model)
 
 
+@pytest.fixture(scope="module")
+def one_by_one(street, tmp_path_factory) -> dict[str, list]:
+    """Nine images in every form; their paths sort backwards."""
+    folder = tmp_path_factory.mktemp("street")
+    images = list(np.asarray(street.images[::8][:9]))
+    paths = [folder / f"{9 - i}.png" for i in range(len(images))]
+    for path, image in zip(paths, images, strict=True):
+        Image.fromarray(image).save(path)
+    return {
+        "paths": [*paths],
+        "bytes": [path.read_bytes() for path in paths],
+        "arrays": images,
+        "tensors": [torch.from_numpy(image).permute(2, 0, 1) for image in images],
+        "mixed": [str(paths[0]), images[1], *(Image.fromarray(image) for image in images[2:])],
+    }
+
+
+@pytest.mark.parametrize("form", ["paths", "bytes", "arrays", "tensors", "mixed"])
+def test_images_one_by_one_in_any_form_are_scored_and_fitted_in_their_order(fitted, one_by_one, form):
+    given, images = one_by_one[form], np.stack(one_by_one["arrays"])
+    answers = fitted.predict(images)
+    assert fitted.score(given, answers.labels) == 1
+    wrong = np.roll(answers.labels, 1)
+    assert fitted.score(given, wrong) == (wrong == answers.labels).mean()
+    if form != "paths":
+        assert fitted.predict(given).probabilities.tobytes() == answers.probabilities.tobytes()
+    dataset = fitted._source_dataset(given, answers.labels, list("aaabbbccc"), "c", False, "")
+    assert np.array_equal(dataset.images, images[:6])
+    assert [dataset.class_names[label] for label in dataset.labels] == answers.labels[:6].tolist()
+
+
+def test_lists_that_do_not_go_together_are_refused(fitted, one_by_one):
+    given = one_by_one["arrays"]
+    with pytest.raises(DataError, match="9 images and 8 labels or domains; give one for each"):
+        fitted.score(given, ["0"] * 8)
+    with pytest.raises(DataError, match="9 images and 1 labels or domains"):
+        fitted.fit(given, ["0"] * 9, ["a"])
+    with pytest.raises(DataError, match="image 2 of 2 is an array of 9 images; in a list each array is one image"):
+        fitted.predict([given[0], np.stack(given)])
+    with pytest.raises(DataError, match="is a folder, not an image"):
+        fitted.score([Path(one_by_one["paths"][0]).parent], ["0"])
+
+
 def test_a_pickled_model_gives_the_same_bytes(fitted, street):
     fitted.feature_model.get_ready()  # what runs meanwhile is not carried along
     again = pickle.loads(pickle.dumps(fitted))

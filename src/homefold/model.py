@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import torch
 from torch import nn
+from typing_extensions import TypeIs
 
 from homefold.config import HomefoldConfig, LookConfig, SearchConfig, config_to_dict, preset_config
 from homefold.config.backbones import BACKBONES
@@ -22,7 +23,7 @@ from homefold.data.arrays import dataset_from_arrays, images_from_array
 from homefold.data.dataset import DatasetKeys, DomainDataset
 from homefold.data.decoding.image import resize_images
 from homefold.data.decoding.many import decode_all, one_ahead
-from homefold.data.given import GivenImage, given_images, is_given_image, paths_of
+from homefold.data.given import GivenImage, given_images, is_given_image, one_of_each, paths_of
 from homefold.data.index import Decodable, LoadRequest
 from homefold.data.registry import (
     DataSource,
@@ -243,9 +244,10 @@ class Homefold:
 
         Args:
             data: a `DomainDataset`, what `load_dataset` takes (a folder `root/domain/class/image`, a table of paths, a
-                pandas DataFrame, the name of a dataset), or an array of images with `labels` and `domains`.
-            labels: for arrays: one label an image.
-            domains: for arrays: one domain an image.
+                pandas DataFrame, the name of a dataset), or an array of images, or a list of such as `predict` takes,
+                with `labels` and `domains`.
+            labels: for arrays and lists: one label an image.
+            domains: for arrays and lists: one domain an image.
             holdout: domains to leave out; training never sees them.
             domain_from: for paths: a pattern such as `{domain}/{label}/*` that finds the domain in an image's path.
             skip_bad: leave out images that cannot be read instead of stopping.
@@ -367,7 +369,7 @@ class Homefold:
         elif labels is None or domains is None:
             raise DataError("an array of images needs labels and domains beside it: fit(images, labels, domains).")
         else:
-            dataset = dataset_from_arrays(data, labels, domains)
+            dataset = self._dataset_from_memory(data, labels, domains, skip_bad)
         if left_out:
             dataset = dataset.only(*_without(dataset.domain_names, left_out, dataset.name))
         if len(np.unique(dataset.labels)) < 2:
@@ -382,6 +384,16 @@ class Homefold:
         if dataset.image_size != size:
             dataset = replace(dataset, images=resize_images(dataset.images, size, resize))
         return dataset
+
+    def _dataset_from_memory(self, data: Any, labels: Any, domains: Any, skip_bad: bool) -> DomainDataset:
+        """Of images in an array, or given one by one."""
+        if not _is_list_of_images(data):
+            return dataset_from_arrays(data, labels, domains)
+        _require_one_each(data, labels, domains)
+        request = LoadRequest(resize=self.config.preprocessing.resize, skip_bad=skip_bad, reporter=self.reporter)
+        images, kept, skipped = decode_all(one_of_each(data), self._size, request)
+        dataset = dataset_from_arrays(images, np.asarray(labels)[kept], np.asarray(domains)[kept])
+        return replace(dataset, skipped=tuple(skipped))
 
     @property
     def _size(self) -> tuple[int, int]:
@@ -422,11 +434,11 @@ class Homefold:
 
         Args:
             data: a `DomainDataset`, an array of images, the path of an image, a folder or a file that lists images (see
-                `load_dataset`), the bytes of an image file, an image of Pillow's, or a list of these three; or a pandas
-                DataFrame with a column `path` or `image`. Paths alone are sorted and answered once each; a list that
-                holds anything else is answered in its order. Bytes get the answer of their file to the bit, and so
-                does Pillow's image, unless it is a large JPEG whose pixels were loaded already (the file is decoded at
-                a reduced size).
+                `load_dataset`), the bytes of an image file, an image of Pillow's, or a list of these; or a pandas
+                DataFrame with a column `path` or `image`. In a list an array is one image. Paths alone are sorted and
+                answered once each; a list that holds anything else is answered in its order. Bytes get the answer of
+                their file to the bit, and so does Pillow's image, unless it is a large JPEG whose pixels were loaded
+                already (the file is decoded at a reduced size).
             projected: bring each feature to the source manifold first; False is the control.
             look: other settings of how images are seen than the model's own.
             search: other settings of the search than the model's own.
@@ -540,7 +552,8 @@ class Homefold:
     def score(self, data: ImageData, labels: Any = None, *, projected: bool = True) -> float:
         """Accuracy on a `DomainDataset`, a dataset's name, a folder `root/domain/class/image`, or images with `labels`.
 
-        Labels are compared by name, as `fit` was given them: the number 3 is the class called "3".
+        In a list each entry is one image, also where all are paths, and labels stand in the same order. Labels are
+        compared by name, as `fit` was given them: the number 3 is the class called "3".
         """
         if labels is None and (isinstance(data, str | Path) or is_frame(data)):
             data = load_dataset(data, size=self._size, resize=self.config.preprocessing.resize, reporter=self.reporter)
@@ -556,6 +569,11 @@ class Homefold:
                 f"the labels {', '.join(unknown[:10])} are no classes of this model; it knows "
                 f"{', '.join(self.class_names)}."
             )
+        if _is_list_of_images(data):
+            _require_one_each(data, labels)
+            chunks = self._decoded_chunks(one_of_each(data), LoadRequest(resize=self.config.preprocessing.resize))
+            parts = [self.trained.answer(images, projected=projected).predictions.labels for images, _ in chunks]
+            return float((np.concatenate(parts) == truth).mean())
         return float((self.predict(data, projected=projected).labels == truth).mean())
 
     def _image_chunks(self, data: ImageData, *, skip_bad: bool = False) -> Iterator[tuple[ImageSet, tuple[str, ...]]]:
@@ -574,23 +592,27 @@ class Homefold:
                     f"got {type(data).__name__} ({shown(data)})."
                 )
             sources: Sequence[Decodable] = given_images(given) if listed is None else listed
-            paths = paths_of(sources)
-            request = LoadRequest(resize=resize, skip_bad=skip_bad)
-
-            def decode(rows: range) -> tuple[np.ndarray, tuple[str, ...]]:
-                decoded, kept, _ = decode_all(sources[rows.start : rows.stop], size, request)
-                return decoded, tuple(paths[rows[i]] for i in kept) if paths else ()
-
-            every = range(len(sources))
-            chunks = [every[start : start + _DECODED_AT_ONCE] for start in every[::_DECODED_AT_ONCE]]
-            # An accelerator computes while the processor decodes the next chunk.
-            for decoded, names in one_ahead(decode, chunks, enabled=self.device.type != "cpu"):
-                if len(decoded):
-                    yield ImageSet(decoded), names
+            yield from self._decoded_chunks(sources, LoadRequest(resize=resize, skip_bad=skip_bad))
             return
         for start in range(0, len(images), _DECODED_AT_ONCE):
             part = np.asarray(images[start : start + _DECODED_AT_ONCE])
             yield ImageSet(resize_images(part, size, resize)), ()
+
+    def _decoded_chunks(
+        self, sources: Sequence[Decodable], request: LoadRequest
+    ) -> Iterator[tuple[ImageSet, tuple[str, ...]]]:
+        paths = paths_of(sources)
+
+        def decode(rows: range) -> tuple[np.ndarray, tuple[str, ...]]:
+            decoded, kept, _ = decode_all(sources[rows.start : rows.stop], self._size, request)
+            return decoded, tuple(paths[rows[i]] for i in kept) if paths else ()
+
+        every = range(len(sources))
+        chunks = [every[start : start + _DECODED_AT_ONCE] for start in every[::_DECODED_AT_ONCE]]
+        # An accelerator computes while the processor decodes the next chunk.
+        for decoded, names in one_ahead(decode, chunks, enabled=self.device.type != "cpu"):
+            if len(decoded):
+                yield ImageSet(decoded), names
 
     def save(self, path: Path | str, *, on_whole: Callable[[str], None] | None = None) -> None:
         """Write the model as one folder, atomically.
@@ -750,6 +772,7 @@ def _config_for(counts: np.ndarray, settings: Mapping[str, Any], device: torch.d
         kinds=int((counts > 0).sum()),
         pretrained=weights_identity(asked.features) != "none",
         accelerated=device.type != "cpu",
+        tower=asked.features.backbone.startswith("timm:"),
     )
     preset, chosen = recipe(facts)
     own_rate = asked.features.backbone in BACKBONES and preset in BACKBONES[asked.features.backbone].rates
@@ -768,12 +791,26 @@ def _counts(
     if not isinstance(data, DomainDataset):
         if labels is None or domains is None:
             raise DataError("an array of images needs labels and domains beside it: fit(images, labels, domains).")
+        if _is_list_of_images(data):
+            _require_one_each(data, labels, domains)
+            data = np.zeros((len(data), 1, 1, 3), dtype=np.uint8)
         data = dataset_from_arrays(data, labels, domains)
     kept = _without(data.domain_names, holdout, data.name) if holdout else data.domain_names
     rows = np.isin(data.domains, [data.domain_index(name) for name in kept])
     counts = np.zeros((len(data.domain_names), len(data.class_names)), dtype=np.int64)
     np.add.at(counts, (data.domains[rows], data.labels[rows]), 1)
     return counts
+
+
+def _is_list_of_images(data: Any) -> TypeIs[Sequence[GivenImage]]:
+    """Whether images are given one by one; numbers in nested lists are an array."""
+    return isinstance(data, list | tuple) and bool(data) and all(map(is_given_image, data))
+
+
+def _require_one_each(images: Sequence[GivenImage], *of_each: Any) -> None:
+    for values in of_each:
+        if len(values) != len(images):
+            raise DataError(f"there are {len(images)} images and {len(values)} labels or domains; give one for each.")
 
 
 def _imbalance(dataset: DomainDataset) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import pytest
 
 from homefold.config import preset_config
@@ -33,6 +35,18 @@ def test_without_a_gpu_a_pretrained_backbone_is_frozen_and_many_images_are_small
     assert few.features.freeze == many.features.freeze == "backbone"
     assert (few.preprocessing.image_size, many.preprocessing.image_size) == (224, 128)
     few.require_consistent()
+
+
+@pytest.mark.parametrize("accelerated", [True, False])
+def test_a_tower_is_frozen_at_its_own_size_whatever_computes(accelerated):
+    preset, settings = recipe(DataFacts(images=9000, kinds=21, pretrained=True, accelerated=accelerated, tower=True))
+    name = "timm:vit_small_patch14_dinov2"
+    config = preset_config(preset, {**settings, "features.backbone": name})
+    config.require_consistent()
+    assert (config.features.freeze, config.features.epochs, config.features.learning_rate) == ("backbone", 100, 0.03)
+    assert config.features.backbone == name
+    if find_spec("timm"):
+        assert config.preprocessing.image_size == 518
 
 
 @pytest.mark.parametrize(("images", "epochs"), [(60, 300), (1280, 100), (128_000, 30)])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from homefold.data import BadImageError, decode_image
@@ -101,6 +102,29 @@ def test_what_is_wrong_is_told_by_place(files: list[Path]) -> None:
 
 
 def test_only_images_are_taken_for_images() -> None:
-    taken = ["a.png", Path("a.png"), b"", bytearray(), memoryview(b""), noise(0)]
+    taken = [
+        "a.png",
+        Path("a.png"),
+        b"",
+        bytearray(),
+        memoryview(b""),
+        noise(0),
+        np.zeros((4, 4)),
+        torch.zeros(3, 4, 4),
+    ]
     assert all(map(is_given_image, taken))
-    assert not any(map(is_given_image, [None, 3, np.zeros(3), io.BytesIO(), ["a.png"]]))
+    assert not any(map(is_given_image, [None, 3, io.BytesIO(), ["a.png"]]))
+
+
+def test_an_array_is_one_image_or_refused() -> None:
+    pixels_of_one = np.array(noise(0))
+    grey, first, last = given_images(
+        [pixels_of_one[..., 0], torch.from_numpy(pixels_of_one).permute(2, 0, 1), pixels_of_one]
+    )
+    assert np.array_equal(pixels(first), pixels(last))
+    assert np.array_equal(pixels(last), pixels(given_images([noise(0)])[0]))
+    assert np.array_equal(pixels(grey)[..., 0], pixels(grey)[..., 2])
+    assert first.digest() == last.digest() != grey.digest()
+    for odd, words in ((np.zeros(3), "must be of shape"), (np.zeros((2, 4, 4, 3)), "is an array of 2 images")):
+        with pytest.raises(DataError, match=words):
+            given_images([odd])

@@ -21,12 +21,14 @@ class DataFacts:
         kinds: how many pairs of a domain and a class have images.
         pretrained: whether the network starts from weights that know something.
         accelerated: whether a GPU computes.
+        tower: whether the network is one of timm.
     """
 
     images: int
     kinds: int
     pretrained: bool
     accelerated: bool
+    tower: bool = False
 
     @property
     def of_each_kind(self) -> float:
@@ -62,6 +64,7 @@ def recipe(facts: DataFacts) -> tuple[str, dict[str, Any]]:
     """The preset to start from, and the settings that are changed in it.
 
     Without a GPU a pretrained backbone is frozen: computing its features once takes minutes, training it takes hours.
+    One of timm always is, and sees images of its own size: the rates for training were measured on ResNets.
 
     >>> recipe(DataFacts(images=210, kinds=21, pretrained=True, accelerated=True))[1]["features.epochs"]
     300
@@ -70,6 +73,8 @@ def recipe(facts: DataFacts) -> tuple[str, dict[str, Any]]:
         steps_an_epoch = max(1, facts.images // _BATCH)
         epochs = min(_MOST_EPOCHS, max(_SCRATCH_EPOCHS, -(-_SCRATCH_STEPS // steps_an_epoch)))
         return "small", {"features.epochs": epochs, "look.leave_familiar": True}
+    if facts.tower:
+        return "foundation", {"features.epochs": _FROZEN_EPOCHS, "features.learning_rate": _FROZEN_RATE}
     if not facts.accelerated:
         size = {"preprocessing.image_size": _SMALLER_PX} if facts.images > _MANY_IMAGES else {}
         return "default", {

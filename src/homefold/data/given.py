@@ -1,4 +1,4 @@
-"""Images as people have them at hand: files, folders and patterns, bytes, Pillow's images, and mixtures of these."""
+"""Images as people have them at hand: files, folders, patterns, bytes, Pillow's images, arrays, mixtures of these."""
 
 from __future__ import annotations
 
@@ -6,27 +6,39 @@ import glob
 import hashlib
 import io
 import os
+import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from PIL import Image
 from typing_extensions import TypeIs
 
 from homefold.data.archives import FileImage, is_archive, is_compressed_tar, is_image, walk
-from homefold.data.decoding.image import IMAGE_EXTENSIONS, ORIENTATION_TAG, Resize, decode_image, decode_picture
+from homefold.data.arrays import images_from_array, without_torch
+from homefold.data.decoding.image import (
+    IMAGE_EXTENSIONS,
+    ORIENTATION_TAG,
+    Resize,
+    decode_image,
+    decode_picture,
+    resize_images,
+)
 from homefold.data.index import Decodable, Stamp
 from homefold.data.paths import given_path
 from homefold.errors import DataError
 
-__all__ = ["GivenImage", "find_images", "given_images", "is_given_image", "paths_of"]
+if TYPE_CHECKING:
+    import torch
 
-GivenImage = str | Path | bytes | bytearray | memoryview | Image.Image
-"""A path, what a file holds, or an image of Pillow's."""
+__all__ = ["GivenImage", "find_images", "given_images", "is_given_image", "one_of_each", "paths_of"]
+
+GivenImage: TypeAlias = "str | Path | bytes | bytearray | memoryview | Image.Image | np.ndarray | torch.Tensor"
+"""A path, what a file holds, an image of Pillow's, or the pixels of one."""
 
 _reading = threading.Lock()
 
@@ -81,6 +93,23 @@ class PillowImage:
         return decode_picture(self.image, self.path, size=size, resize=resize, max_megapixels=max_megapixels)
 
 
+@dataclass(frozen=True, eq=False)
+class PixelImage:
+    """Pixels `(height, width, 3)` uint8."""
+
+    image: np.ndarray
+    path: str
+
+    def stamp(self) -> Stamp:
+        return Stamp(f"pixels|{self.digest()}", 0)
+
+    def digest(self) -> str:
+        return hashlib.blake2b(f"{self.image.shape}|".encode() + self.image.tobytes(), digest_size=16).hexdigest()
+
+    def pixels(self, *, size: tuple[int, int] | None, resize: Resize, max_megapixels: float) -> np.ndarray:
+        return self.image if size is None else np.asarray(resize_images(self.image[None], size, resize)[0])
+
+
 def _unread_file(image: Image.Image) -> bytes:
     """The file behind an image of which no pixel was decoded; empty where there is none.
 
@@ -102,7 +131,20 @@ def _unread_file(image: Image.Image) -> bytes:
 
 def is_given_image(value: Any) -> TypeIs[GivenImage]:
     """Whether it is something that `given_images` takes."""
-    return isinstance(value, GivenImage)
+    return isinstance(value, str | Path | bytes | bytearray | memoryview | Image.Image) or _is_pixels(value)
+
+
+def _is_pixels(value: Any) -> TypeIs[np.ndarray | torch.Tensor]:
+    torch = sys.modules.get("torch")
+    return isinstance(value, np.ndarray) or (torch is not None and isinstance(value, torch.Tensor))
+
+
+def one_of_each(images: Sequence[GivenImage]) -> list[Decodable]:
+    """One image for each entry, in their order, as labels beside them ask for."""
+    return [
+        FileImage(given_path(image)) if isinstance(image, str | Path) else _in_memory(image, _name(i, len(images)))
+        for i, image in enumerate(images)
+    ]
 
 
 def given_images(images: Sequence[GivenImage]) -> list[Decodable]:
@@ -118,15 +160,28 @@ def given_images(images: Sequence[GivenImage]) -> list[Decodable]:
         return [*map(FileImage, files), *chain.from_iterable(listed.values())]
     found: list[Decodable] = []
     for i, image in enumerate(images):
-        name = f"image {i + 1} of {len(images)}" if len(images) > 1 else "the image"
         if isinstance(image, str | Path):
             sources = _listed(image)
             found += map(FileImage, find_images(image)) if sources is None else sources
-        elif isinstance(image, Image.Image):
-            found.append(PillowImage(image, name))
         else:
-            found.append(BytesImage(bytes(image), name))
+            found.append(_in_memory(image, _name(i, len(images))))
     return found
+
+
+def _name(i: int, n: int) -> str:
+    return f"image {i + 1} of {n}" if n > 1 else "the image"
+
+
+def _in_memory(image: Any, name: str) -> Decodable:
+    if isinstance(image, Image.Image):
+        return PillowImage(image, name)
+    if not _is_pixels(image):
+        return BytesImage(bytes(image), name)
+    values = without_torch(image)
+    pixels = images_from_array(values[None] if values.ndim == 2 else values)
+    if len(pixels) != 1:
+        raise DataError(f"{name} is an array of {len(pixels)} images; in a list each array is one image.")
+    return PixelImage(pixels[0], name)
 
 
 def _listed(path: str | Path) -> Sequence[Decodable] | None:
@@ -138,7 +193,9 @@ def _listed(path: str | Path) -> Sequence[Decodable] | None:
 
 def paths_of(sources: Sequence[Decodable]) -> tuple[str, ...]:
     """The path of each that lies in some file, and empty text for those in memory; nothing where all are."""
-    paths = tuple("" if isinstance(source, BytesImage | PillowImage) else source.path for source in sources)
+    paths = tuple(
+        "" if isinstance(source, BytesImage | PillowImage | PixelImage) else source.path for source in sources
+    )
     return paths if any(paths) else ()
 
 
