@@ -13,10 +13,10 @@ import onnxruntime
 from PIL import Image, ImageOps
 
 
-def as_input(path: str, about: dict) -> np.ndarray:
+def as_input(image: Image.Image, about: dict) -> np.ndarray:
     """The pixels `(height, width, 3)` of an image: upright, in colour, on white, resized as preprocessor.json says."""
     _, height, width, _ = about["shape"]
-    image = ImageOps.exif_transpose(Image.open(path))
+    image = ImageOps.exif_transpose(image)
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
@@ -24,8 +24,8 @@ def as_input(path: str, about: dict) -> np.ndarray:
     left, top, right, bottom = 0.0, 0.0, float(image.width), float(image.height)
     if about["resize"] == "crop":  # the centre, in the input's proportions
         scale = min(image.width / width, image.height / height)
-        left, top = (image.width - width * scale) / 2, (image.height - height * scale) / 2
-        right, bottom = left + width * scale, top + height * scale
+        left, top = max(0.0, (image.width - width * scale) / 2), max(0.0, (image.height - height * scale) / 2)
+        right, bottom = min(right, left + width * scale), min(bottom, top + height * scale)
     if image.size != (width, height):
         box = (left, top, right, bottom)
         image = image.resize((width, height), Image.Resampling.BILINEAR, box=box, reducing_gap=3.0)
@@ -37,7 +37,7 @@ def main() -> None:
     folder, *paths = sys.argv[1:]
     about = json.loads((Path(folder) / "preprocessor.json").read_text(encoding="utf-8"))
     model = onnxruntime.InferenceSession(str(Path(folder) / "model.onnx"), providers=["CPUExecutionProvider"])
-    images = np.stack([as_input(path, about["input"]) for path in paths])
+    images = np.stack([as_input(Image.open(path), about["input"]) for path in paths])
     probabilities, off_manifold = model.run(["probabilities", "off_manifold"], {about["input"]["name"]: images})
     for path, row, distance in zip(paths, probabilities, off_manifold, strict=True):
         best = int(row.argmax())

@@ -17,7 +17,7 @@ __all__ = ["ExportOptions", "run"]
 class ExportOptions:
     """Write a model as ONNX: views, styles, search and classifier in one graph that runs without torch.
 
-    Before the folder appears, its answers are compared with the model's own on images of the embedded dataset.
+    Before the folder appears, its answers are compared with the model's own on image files, and timed.
 
     Example: homefold export model --to onnx --out model-onnx
     """
@@ -52,6 +52,7 @@ def run(arguments: Sequence[str]) -> int:
         "Graph": f"{found.nodes} nodes, the search as {'one loop' if found.loop else 'steps one after the other'}",
         "Compared": f"{found.images} images: all labels equal, probabilities within "
         f"{found.probability_difference:.1e}, cosine distances within {found.distance_difference:.1e}",
+        "Speed": f"{found.times_eager:.2f} times the time of torch for 13 images, one thread",
     }
     result_console().print(fact_table(facts))
     return 0
