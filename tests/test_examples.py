@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+from PIL import Image
 
-from homefold import preset_config
+from homefold import Homefold, preset_config
 
 pytestmark = pytest.mark.slow
 
@@ -40,8 +44,28 @@ def test_choose_when_to_abstain():
     assert coverage[-1] == 1.0
 
 
+def test_mlflow_carries_a_model_and_gives_its_answers(tmp_path, few_digits, monkeypatch):
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", str(tmp_path / "runs"))
+    monkeypatch.setenv("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    mlflow = pytest.importorskip("mlflow")
+    config = preset_config("small", {"preprocessing.image_size": 16, "manifold.kind": "nearest", "features.epochs": 1})
+    model = Homefold(config, device="cpu").fit(few_digits, holdout="street")
+    model.save(tmp_path / "model")
+    load("mlflow_model").main(str(tmp_path / "model"), str(tmp_path / "served"))
+    assert not list((tmp_path / "served").rglob("*.pkl"))
+    paths = [tmp_path / f"{i}.png" for i in range(3)]
+    for path, image in zip(paths, few_digits.only("street").images[:3], strict=True):
+        Image.fromarray(image).save(path)
+    shutil.rmtree(tmp_path / "model")
+    found = mlflow.pyfunc.load_model(str(tmp_path / "served")).predict(pd.DataFrame({"path": map(str, paths)}))
+    expected = model.predict(paths)
+    assert found["label"].tolist() == expected.labels.tolist()
+    assert np.array_equal(found["confidence"], expected.confidences)
+
+
 def test_no_example_is_left_out():
-    tested = {"own_features", "own_network", "choose_when_to_abstain"}
+    tested = {"own_features", "own_network", "choose_when_to_abstain", "mlflow_model"}
     elsewhere = {"onnx_predict"}  # tests/export
     assert {path.stem for path in FOLDER.glob("*.py")} == tested | elsewhere
 
