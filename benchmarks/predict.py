@@ -16,9 +16,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -36,9 +37,9 @@ from homefold.style import fit_style, styled_net
 _CLASSES = 7
 
 
-def make_model(folder: Path, preset: str) -> None:
+def make_model(folder: Path, preset: str, settings: Mapping[str, Any] = MappingProxyType({})) -> None:
     """A model folder whose network is untrained: answering takes as long as with a trained one."""
-    config = preset_config(preset, {"features.weights": "none", "manifold.epochs": 60})
+    config = preset_config(preset, {"features.weights": "none", "manifold.epochs": 60, **settings})
     cpu = torch.device("cpu")
     model = Homefold(config, device=cpu)
     config = model._checked_config()

@@ -115,11 +115,20 @@ def test_styles_are_moved_in_every_way_there_is_beside_a_copy(benchmark, tmp_pat
     assert [row["times_copy"] for row in rows[::2]] == [1.0] * 4
 
 
+def test_an_export_is_timed_beside_torch(benchmark, tmp_path):
+    pytest.importorskip("onnxruntime")
+    benchmark("export").main(["--quick", "--out", str(tmp_path / "r.json")])
+    (row,) = result(tmp_path / "r.json")["rows"]
+    assert 0 < row["least"] <= row["times_torch"] <= row["most"]
+    assert row["turns"] == 3
+    assert row["probability_difference"] < 2e-4
+
+
 def test_towers_are_extracted_beside_a_bare_loop_and_read_back(benchmark, tmp_path):
     pytest.importorskip("timm")
     benchmark("towers").main(["--quick", "--device", "cpu", "--out", str(tmp_path / "r.json")])
     (row,) = result(tmp_path / "r.json")["rows"]
-    assert row["times_bare_loop"] > 0
+    assert 0 < row["times_bare_loop"] < row["times_bare_loop_with_what_is_done_once"]
     assert row["images"] == 12
 
 

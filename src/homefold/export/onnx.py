@@ -31,7 +31,7 @@ from homefold.version import __version__
 if TYPE_CHECKING:
     from homefold.model import Homefold
 
-__all__ = ["Exported", "export_onnx", "largest_differences", "session", "times_eager"]
+__all__ = ["Exported", "export_onnx", "largest_differences", "session", "time_ratios"]
 
 MODEL, PREPROCESSOR, CARD = "model.onnx", "preprocessor.json", "README.md"
 _TOLERANCE = 2e-4
@@ -110,16 +110,17 @@ def largest_differences(
     )
 
 
-def times_eager(model: Homefold, runtime: Any, images: np.ndarray, turns: int = _TURNS) -> float:
-    """How long onnxruntime takes for these images at once, as a multiple of torch: the median of some turns."""
-    ratios = []
+def time_ratios(model: Homefold, runtime: Any, images: np.ndarray, turns: int) -> list[tuple[float, float]]:
+    """By turn, how long onnxruntime takes for these images at once as a multiple of torch, and torch's seconds."""
+    found = []
     for _ in range(turns):
         began = time.perf_counter()
         runtime.run(list(OUTPUTS), {INPUT: images})
         between = time.perf_counter()
         model.trained.answer(ImageSet(images))
-        ratios.append((between - began) / (time.perf_counter() - between))
-    return median(ratios)
+        eager = time.perf_counter() - between
+        found.append(((between - began) / eager, eager))
+    return found
 
 
 def _require_packages() -> None:
@@ -224,7 +225,7 @@ def _verified(model: Homefold, folder: Path) -> tuple[int, float, float, float]:
     with one_thread(torch.device("cpu")):
         runtime = session(folder / MODEL, threads=1)
         found = [largest_differences(model, runtime, images, batch, told) for batch in _BATCHES]
-        ratio = times_eager(model, runtime, images[: max(_BATCHES)])
+        ratio = median(ratio for ratio, _ in time_ratios(model, runtime, images[: max(_BATCHES)], _TURNS))
     probability, distance, labels = (max(column) for column in zip(*found, strict=True))
     if labels or not probability <= _TOLERANCE or not distance <= _TOLERANCE:
         raise ConfigError(
