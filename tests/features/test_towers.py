@@ -72,6 +72,12 @@ def test_a_size_that_does_not_fit_is_a_sentence(name, size, words):
         build_backbone(f"timm:{name}", "none", (size, size))
 
 
+def test_a_size_at_which_a_network_stumbles_is_told_with_its_own():
+    backbone = build_backbone("timm:levit_128s", "none", (100, 100))
+    with pytest.raises(ConfigError, match=r"cannot take images of 100×100 pixels.*; it was trained at 224×224; choose"):
+        FeatureNet(backbone, (100, 100), head="linear", feature_dim=16)
+
+
 def test_a_preset_takes_size_and_statistics_from_the_tower_unless_they_are_given():
     dino = preset_config("default", {"features.backbone": "timm:vit_small_patch14_dinov2"}).preprocessing
     assert (dino.image_size, dino.normalisation) == (518, "imagenet")

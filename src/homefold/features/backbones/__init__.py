@@ -13,7 +13,13 @@ from torch import nn
 
 from homefold.config.backbones import BACKBONES
 from homefold.errors import ConfigError, ModelFileError, cut
-from homefold.features.backbones.towers import build_tower, cached_weights, download_tower, own_names
+from homefold.features.backbones.towers import (
+    build_tower,
+    cached_weights,
+    download_tower,
+    own_names,
+    trained_size,
+)
 
 __all__ = ["build_backbone", "find_weights", "list_backbones", "output_dim", "output_for_one_image"]
 
@@ -155,8 +161,8 @@ def output_dim(backbone: nn.Module, image_size: tuple[int, int]) -> int:
         features = output_for_one_image(backbone, image_size)
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(
-            f"the backbone cannot take images of {image_size[0]}×{image_size[1]} pixels ({cut(str(error))}); choose "
-            f"another preprocessing.image_size."
+            f"the backbone cannot take images of {image_size[0]}×{image_size[1]} pixels ({cut(str(error))})"
+            f"{trained_size(backbone)}; choose another preprocessing.image_size."
         ) from None
     if features.ndim != 2 or features.shape[1] == 0:
         raise ConfigError(

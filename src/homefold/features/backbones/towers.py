@@ -12,7 +12,7 @@ from torch import nn
 
 from homefold.errors import ConfigError, ModelFileError, cut, shown
 
-__all__ = ["build_tower", "cached_weights", "download_tower", "own_names"]
+__all__ = ["build_tower", "cached_weights", "download_tower", "own_names", "trained_size"]
 
 _FILES_OF_A_REPOSITORY = (
     "model.safetensors",
@@ -82,6 +82,13 @@ def cached_weights(name: str) -> Path | None:
         found = Path(torch.hub.get_dir()) / "checkpoints" / Path(published.url).name
         return found if found.is_file() else None
     return None
+
+
+def trained_size(model: nn.Module) -> str:
+    """In words for a message, at what size a model of timm was trained; empty for any other."""
+    published = getattr(model, "pretrained_cfg", None)
+    size = published.get("input_size") if isinstance(published, dict) else None
+    return f"; it was trained at {_by(size[1:])}" if size else ""
 
 
 def own_names(model: nn.Module, state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
