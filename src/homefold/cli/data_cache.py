@@ -63,11 +63,16 @@ def run_cache(arguments: Sequence[str]) -> int:
     if name is not None and not (entries or deleted or in_use):
         others = sorted({other for entry in cache.entries() for other in entry.names})
         note(f"Nothing is kept of {name}; there are entries of {', '.join(others) or 'no dataset'}.")
-    everything = [*cache.entries(), *computed_entries()]
+    everything: list[CacheEntry | Computed] = [*cache.entries(), *computed_entries()]
     computed = [] if name else [entry for entry in everything if isinstance(entry, Computed)]
     total = sum(entry.bytes for entry in everything)
     if options.json:
-        listed = {"entries": entries, "computed": computed, "deleted": deleted, "in_use": in_use}
+        listed: dict[str, Sequence[CacheEntry | Computed]] = {
+            "entries": entries,
+            "computed": computed,
+            "deleted": deleted,
+            "in_use": in_use,
+        }
         of_all = {"directory": str(cache_directory()), "limit_bytes": cache_limit_bytes(), "bytes": total}
         print_json(of_all | {what: [*map(_facts, these)] for what, these in listed.items()})
     else:
