@@ -68,10 +68,11 @@ def test_every_search_gives_the_models_answers(fitted, tmp_path, name: str) -> N
 
 @pytest.mark.parametrize("kind", ["nearest", "gan", "conv-vae"])
 def test_every_manifold_gives_the_models_answers(few_digits, quick_config, tmp_path, kind: str) -> None:
-    manifold = replace(quick_config.manifold, kind=kind, epochs=20)
-    features = replace(quick_config.features, epochs=1)
+    manifold = replace(quick_config.manifold, kind=kind, epochs=40)
+    features = replace(quick_config.features, epochs=1, feature_dim=64)
     config = replace(quick_config, manifold=manifold, features=features, search=ADAM)
     model = Homefold(config, device="cpu").fit(few_digits.only("scan", "photo"))
+    assert not model.feature_model.manifold.report.instead_of
     _, probability, distance = exported(model, tmp_path / "onnx")
     assert probability < 2e-4
     assert distance < 2e-4
