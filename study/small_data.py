@@ -59,7 +59,7 @@ def bench(suite: str, size: int, methods: list[str], arguments: argparse.Namespa
     """One size in processes of its own; sizes run side by side."""
     out = arguments.out / f"{arguments.phase}-{size}"
     words = [suite, "--data", arguments.data, "--weights", arguments.weights]
-    words += ["--backbone", "resnet18"] if arguments.suite == "pacs" else []
+    words += ["--backbone", arguments.backbone] if arguments.suite == "pacs" else []
     words += ["--seeds", str(arguments.seeds), "--first-seed", str(arguments.first_seed), "--jobs", str(arguments.jobs)]
     words += ["--source-images-per-class", str(size), "--methods", *methods, "--out", str(out)]
     out.mkdir(parents=True, exist_ok=True)
@@ -74,6 +74,7 @@ def main() -> int:
     parser.add_argument("--suite", choices=sorted(KINDS), default="pacs")
     parser.add_argument("--data", required=True)
     parser.add_argument("--weights", required=True)
+    parser.add_argument("--backbone", default="resnet18", help="of PACS; digits have the suite's own")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--first-seed", type=int, default=0)
