@@ -9,13 +9,15 @@ __all__ = ["all_semi_hard_loss", "next_semi_hard_loss", "squared_distances"]
 
 
 def squared_distances(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """‖l_i - r_j‖², `(n, m)`, of `left: (n, d)` and `right: (m, d)`.
+    """‖l_i - r_j‖², `(n, m)`, of `left: (n, d)` and `right: (m, d)`, in full precision.
 
     >>> squared_distances(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0], [0.0, 1.0]]))
     tensor([[25.,  1.]])
     """
-    norms = left.square().sum(dim=1)[:, None] + right.square().sum(dim=1)[None]
-    return (norms - 2 * left @ right.T).clamp(min=0)
+    with torch.autocast(left.device.type, enabled=False):
+        left, right = left.float(), right.float()
+        norms = left.square().sum(dim=1)[:, None] + right.square().sum(dim=1)[None]
+        return (norms - 2 * left @ right.T).clamp(min=0)
 
 
 def _in_order(distances: torch.Tensor, allowed: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
