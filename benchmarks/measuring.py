@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import platform
 import shlex
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from homefold.data import DomainDataset
-from homefold.runtime.provenance import hardware, versions
+from homefold.runtime.provenance import hardware, processor_name, versions
 from homefold.store.files import write_json
 
 __all__ = [
@@ -40,7 +39,7 @@ def surroundings(device: torch.device) -> dict[str, Any]:
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     return {
         "hardware": hardware(device),
-        "processor": _processor_name(),
+        "processor": processor_name(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "load_at_start": round(os.getloadavg()[0], 1),
@@ -48,14 +47,6 @@ def surroundings(device: torch.device) -> dict[str, Any]:
         "commit": commit.stdout.strip() if commit.returncode == 0 else None,
         "command": "python " + shlex.join(sys.argv),
     }
-
-
-def _processor_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 def print_table(title: str, rows: Sequence[dict[str, Any]]) -> None:

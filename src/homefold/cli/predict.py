@@ -9,11 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, Literal, TextIO
 
 import numpy as np
 
+from homefold.bulk.answering import answered, decoded
+from homefold.bulk.question import Question
 from homefold.cli.answers import AnswerWriter, CsvWriter, JsonLinesWriter, TableWriter
+from homefold.cli.bulk import answer_in_shards, is_in_shards, question_of
 from homefold.cli.ending import UsageError
 from homefold.cli.explain import explain_each, require_explainable
 from homefold.cli.given_settings import chosen_look_and_search, inference_settings
@@ -28,13 +31,13 @@ from homefold.cli.parsing import (
     SkipBadFlag,
     parse,
 )
-from homefold.config import LookConfig, SearchConfig
 from homefold.data import BadImageError
 from homefold.data.archives import FileImage
-from homefold.data.decoding.many import compact, decode_into, one_ahead
+from homefold.data.decoding.many import one_ahead
 from homefold.data.decoding.pool import start_decoders
 from homefold.data.given import given_images
-from homefold.data.index import Decodable, LoadRequest
+from homefold.data.index import Decodable
+from homefold.data.paths import given_path
 from homefold.errors import ConfigError, DataError
 from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter
 from homefold.stages.predictions import Prediction, require_confidence, require_threshold, rows_named
@@ -66,8 +69,9 @@ class PredictOptions:
     """Print JSON lines: one object an image, and nothing else, on standard output."""
     csv: bool = False
     """Print CSV: a header, then one row an image."""
-    out: Annotated[Path | None, Arg("FILE")] = None
-    """Write the answers to FILE instead of standard output; it appears when all are there."""
+    out: Annotated[str | None, Arg("FILE | DIR/")] = None
+    """Write the answers to FILE instead of standard output; it appears when all are there. Into a folder DIR/ images
+    are answered in shards, any number of them, and the same command goes on after a crash (docs/bulk.md)."""
     overwrite: bool = False
     """Replace FILE if it exists."""
     abstain_above: Annotated[float | None, Arg("SCORE")] = None
@@ -88,6 +92,12 @@ class PredictOptions:
     projection_preset: ProjectionPresetFlag = None
     set: SetInferenceFlag = ()
     skip_bad: SkipBadFlag = False
+    on: Annotated[Literal["local", "ray"] | None, Arg("WHERE", "")] = None
+    """Who answers shards: local, processes of this machine (the default), or ray, a cluster (RAY_ADDRESS=HOST:PORT)."""
+    workers: int | None = None
+    """How many answer shards at once; by default one a GPU, or one a core."""
+    shard_size: int | None = None
+    """Images in a file of answers in shards (default: 10000)."""
     device: DeviceFlag = "auto"
     plugin: PluginFlag = ()
 
@@ -99,11 +109,7 @@ def run(arguments: Sequence[str]) -> int:
         raise UsageError("homefold predict prints one format: --json or --csv.")
     require_explainable(options)
     settings = inference_settings(options.set, "predict")
-    # These import torch, which --help does not need.
-    from homefold.cli.unfinished import tidy_after_fit
-    from homefold.model import Homefold
-    from homefold.projection import chosen_engine
-
+    in_shards = is_in_shards(options)
     if options.abstain_above is not None and options.no_projection:
         raise ConfigError("--abstain-above needs the off-manifold score, which --no-projection does not give.")
     if options.compare and options.no_projection:
@@ -112,6 +118,13 @@ def run(arguments: Sequence[str]) -> int:
         require_threshold(options.abstain_above)
     if options.abstain_below is not None:
         require_confidence(options.abstain_below)
+    if in_shards:
+        return answer_in_shards(options, settings)
+    # These import torch, which --help does not need.
+    from homefold.cli.unfinished import tidy_after_fit
+    from homefold.model import Homefold
+    from homefold.projection import chosen_engine
+
     # Meanwhile; but what is wrong with the model is told first.
     with ThreadPoolExecutor(max_workers=1) as beside:
         found = beside.submit(_find_images, options.images)
@@ -119,17 +132,19 @@ def run(arguments: Sequence[str]) -> int:
     tidy_after_fit(options.model)
     look, search = chosen_look_and_search(model.config, options.projection_preset, settings)
     sources = found.result()
-    _require_free(options, sources)
+    out = None if options.out is None else given_path(options.out)
+    _require_free(options, out, sources)
     if model.device.type == "cuda" and not options.no_projection:
         model.feature_model.get_ready(search)
-    with _open_output(options.out) as stream:
+    question = question_of(options, look, search)
+    with _open_output(out) as stream:
         if options.explain:
             explain_each(model, [Path(source.path) for source in sources], options, look, search, stream)
             return 0
         writer = _writer(options, stream, [Path(source.path) for source in sources], model)
         # On a terminal the rows themselves show the progress, and a bar would be drawn over them.
         reporter = SilentReporter() if stream.isatty() else RichReporter()
-        bad = _predict_all(model, sources, options, look, search, writer, reporter)
+        bad = _predict_all(model, sources, question, writer, reporter, skip_bad=options.skip_bad)
     if not options.no_projection:
         engine = chosen_engine(search, model.feature_model.manifold)
         if engine != "none":
@@ -146,9 +161,8 @@ def _find_images(given: Sequence[str]) -> list[Decodable]:
     return sources
 
 
-def _require_free(options: PredictOptions, sources: Sequence[Decodable]) -> None:
+def _require_free(options: PredictOptions, out: Path | None, sources: Sequence[Decodable]) -> None:
     """Refuse an --out that would replace what the answers are made from, or any file without --overwrite."""
-    out = options.out
     if out is None:
         return
     if Path(os.path.realpath(options.model)) in Path(os.path.realpath(out)).parents:
@@ -194,11 +208,11 @@ def _writer(options: PredictOptions, stream: TextIO, paths: Sequence[Path], mode
 def _predict_all(
     model: Homefold,
     sources: Sequence[Decodable],
-    options: PredictOptions,
-    look: LookConfig,
-    search: SearchConfig,
+    question: Question,
     writer: AnswerWriter,
     reporter: ProgressReporter,
+    *,
+    skip_bad: bool,
 ) -> int:
     """Write an answer for every image in order; returns how many could not be read."""
     bad = 0
@@ -206,9 +220,9 @@ def _predict_all(
         chunks = [sources[start : start + _IMAGES_AT_ONCE] for start in range(0, len(sources), _IMAGES_AT_ONCE)]
         # An accelerator computes while the processor decodes the next chunk and writes the answers for the last.
         ahead = _works_ahead(model)
-        decoded = one_ahead(lambda chunk: (chunk, *_decode(chunk, model)), chunks, enabled=ahead)
-        answered = one_ahead(lambda chunk: _answer(model, *chunk, options, look, search), decoded, enabled=ahead)
-        for chunk, (answers, failures) in zip(chunks, answered, strict=True):
+        ready = one_ahead(lambda chunk: (chunk, *decoded(model, chunk)), chunks, enabled=ahead)
+        answers_of = one_ahead(lambda chunk: _answer(model, *chunk, question, skip_bad), ready, enabled=ahead)
+        for chunk, (answers, failures) in zip(chunks, answers_of, strict=True):
             for position, source in enumerate(chunk):
                 if failure := failures.get(position):
                     note(f"left out: {failure.name} {failure.reason}")
@@ -231,30 +245,17 @@ def _answer(
     sources: Sequence[Decodable],
     images: np.ndarray,
     failures: dict[int, BadImageError],
-    options: PredictOptions,
-    look: LookConfig,
-    search: SearchConfig,
+    question: Question,
+    skip_bad: bool,
 ) -> tuple[Iterator[tuple[Prediction, bool]], dict[int, BadImageError]]:
     """For each good image its prediction, and whether it is one to abstain from; and what is wrong with the others."""
-    if failures and not options.skip_bad:
+    if failures and not skip_bad:
         raise DataError(_tell(list(failures.values())))
-    good = images[: len(compact(images, failures))]
-    if not len(good):
+    if not len(images):
         return iter(()), failures
     with rows_named([source.path for position, source in enumerate(sources) if position not in failures]):
-        predictions = model.predict(
-            good, projected=not options.no_projection, look=look, search=search, compare=options.compare
-        )
-    abstained = predictions.abstained(options.abstain_above, confidence_below=options.abstain_below).tolist()
-    return zip(predictions, abstained, strict=True), failures
-
-
-def _decode(sources: Sequence[Decodable], model: Homefold) -> tuple[np.ndarray, dict[int, BadImageError]]:
-    """`(n, side, side, 3)` bytes of the images, and what is wrong with those that have none, by position."""
-    side, resize = model.config.preprocessing.image_size, model.config.preprocessing.resize
-    images = np.empty((len(sources), side, side, 3), np.uint8)
-    failures = decode_into(images, sources, range(len(sources)), LoadRequest(resize=resize))
-    return images, failures
+        predictions, abstained = answered(model, images, question)
+    return zip(predictions, abstained.tolist(), strict=True), failures
 
 
 def _tell(failures: Sequence[BadImageError]) -> str:

@@ -89,8 +89,8 @@ class ColumnFile(ABC):
         """How many rows it has."""
 
     @abstractmethod
-    def _values(self, column: str, part: str = "") -> list[Any]:
-        """All values of a column, or of a part of its structure."""
+    def _values(self, column: str, part: str, rows: range) -> list[Any]:
+        """The values of a column, or of a part of its structure, in these rows."""
 
     @abstractmethod
     def image(self, row: int) -> bytes | None:
@@ -123,21 +123,25 @@ class ColumnFile(ABC):
         """Whether a path may stand beside the bytes of an image."""
         return bool(self.image_column) and bool(self.pyarrow.types.is_struct(self.schema.field(self.image_column).type))
 
-    def names(self, column: str) -> list[str]:
+    def names(self, column: str, rows: range | None = None) -> list[str]:
         """The values of a column as text, empty for none; the numbers of a class have its name where it is known."""
         classes = self._class_names(column)
-        values = self._values(column) if column in self.columns else []
+        values = self._values(column, "", self._chosen(rows)) if column in self.columns else []
         if not classes:
             return [cell_text(value) for value in values]
         return [classes[value] if isinstance(value, int) and 0 <= value < len(classes) else "" for value in values]
 
-    def image_paths(self) -> list[str]:
+    def _chosen(self, rows: range | None) -> range:
+        return range(len(self)) if rows is None else rows
+
+    def image_paths(self, rows: range | None = None) -> list[str]:
         """The path beside the bytes of each image, empty where there is none."""
+        rows = self._chosen(rows)
         if "image.path" in self.columns:
-            return [cell_text(value) for value in self._values("image.path")]
+            return [cell_text(value) for value in self._values("image.path", "", rows)]
         if not self.image_is_structure or self.schema.field(self.image_column).type.get_field_index("path") < 0:
             return []
-        return [cell_text(value) for value in self._values(self.image_column, "path")]
+        return [cell_text(value) for value in self._values(self.image_column, "path", rows)]
 
     def _class_names(self, column: str) -> Sequence[str]:
         """The names that Hugging Face keeps of a column of classes."""
@@ -150,14 +154,19 @@ class ColumnFile(ABC):
 
 
 class ParquetFile(ColumnFile):
-    """A parquet file. Images are read by row groups, of which the last ones stay in memory."""
+    """A parquet file. Images are read by row groups, of which the last ones stay in memory.
 
-    def __init__(self, file: Path) -> None:
+    Args:
+        file: what it is called, and where it is read unless it is open already.
+        opened: it, as pyarrow has open files; one that lies elsewhere, for example.
+    """
+
+    def __init__(self, file: Path, opened: Any = None) -> None:
         super().__init__(file)
         from pyarrow import parquet
 
         with self._reading():
-            self._parquet = parquet.ParquetFile(file)
+            self._parquet = parquet.ParquetFile(file if opened is None else opened)
         counts = [self._parquet.metadata.row_group(i).num_rows for i in range(self._parquet.num_row_groups)]
         self._starts = np.cumsum([0, *counts])
         self._groups: OrderedDict[int, Any] = OrderedDict()
@@ -173,13 +182,20 @@ class ParquetFile(ColumnFile):
     def __len__(self) -> int:
         return int(self._starts[-1])
 
-    def _values(self, column: str, part: str = "") -> list[Any]:
+    def _values(self, column: str, part: str, rows: range) -> list[Any]:
+        if not rows:
+            return []
+        groups = range(self._group_of(rows[0]), self._group_of(rows[-1]) + 1)
         with self._reading(), self._lock:
-            found = self._parquet.read(columns=[f"{column}.{part}" if part else column]).column(0)
+            table = self._parquet.read_row_groups(list(groups), columns=[f"{column}.{part}" if part else column])
+            found = table.column(0).slice(rows.start - int(self._starts[groups.start]), len(rows))
             return list((_part(found, part) if part else found).to_pylist())
 
+    def _group_of(self, row: int) -> int:
+        return int(np.searchsorted(self._starts, row, side="right")) - 1
+
     def image(self, row: int) -> bytes | None:
-        group = int(np.searchsorted(self._starts, row, side="right")) - 1
+        group = self._group_of(row)
         return _content(self._group(group), row - int(self._starts[group]))
 
     def _group(self, group: int) -> Any:
@@ -213,8 +229,8 @@ class ArrowFile(ColumnFile):
     def __len__(self) -> int:
         return int(self._table.num_rows)
 
-    def _values(self, column: str, part: str = "") -> list[Any]:
-        found = self._table.column(column)
+    def _values(self, column: str, part: str, rows: range) -> list[Any]:
+        found = self._table.column(column).slice(rows.start, len(rows))
         return list((_part(found, part) if part else found).to_pylist())
 
     def image(self, row: int) -> bytes | None:

@@ -13,7 +13,7 @@ import torch
 
 from homefold.version import __version__
 
-__all__ = ["code_commit", "hardware", "versions"]
+__all__ = ["code_commit", "hardware", "processor_name", "versions"]
 
 
 def hardware(device: torch.device) -> str:
@@ -23,9 +23,18 @@ def hardware(device: torch.device) -> str:
     return f"{platform.machine()} CPU, {os.cpu_count()} cores" if device.type == "cpu" else f"{platform.machine()} GPU"
 
 
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that decide a result."""
-    others = ("torch", "torchvision", "numpy", "scikit-learn")
+def processor_name() -> str:
+    """The model of the processor, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def versions(*more: str) -> dict[str, str]:
+    """Versions of Python and of the packages that decide a result, and of `more`."""
+    others = ("torch", "torchvision", "numpy", "scikit-learn", *more)
     return {
         "homefold": __version__,
         "python": platform.python_version(),

@@ -22,9 +22,21 @@ from homefold.data.stored_images import ColumnFile, ParquetFile, StoredImage
 from homefold.errors import DataError
 from homefold.runtime.text import as_text, counted
 
-__all__ = ["find_frame", "find_manifest", "is_manifest", "read_frame", "rows_of_columns", "table_of_columns"]
+__all__ = [
+    "TEXT_TABLES",
+    "find_frame",
+    "find_manifest",
+    "is_manifest",
+    "parquet_files",
+    "read_frame",
+    "rows_of_columns",
+    "table_of_columns",
+    "text_rows",
+]
 
-_TEXT = (".csv", ".tsv")
+TEXT_TABLES = (".csv", ".tsv")
+"""How the names of tables in text end."""
+
 _EXPECTED = (
     "Expected a row for each image with the columns path (relative to the file), label and domain, and if there is an "
     "official one, split; in parquet and in a data frame the image itself may stand in image."
@@ -35,19 +47,19 @@ _LONGEST_CELL = 1 << 24
 
 def is_manifest(path: Path) -> bool:
     """Whether it is a table by its name, or a folder that holds nothing but parquet files."""
-    if path.suffix.lower() in (*_TEXT, ".parquet"):
-        return not os.path.isdir(path) or bool(_parquet_files(path))
-    return os.path.isdir(path) and bool(_parquet_files(path))
+    if path.suffix.lower() in (*TEXT_TABLES, ".parquet"):
+        return not os.path.isdir(path) or bool(parquet_files(path))
+    return os.path.isdir(path) and bool(parquet_files(path))
 
 
 def read_manifest(request: LoadRequest) -> Table:
     """All rows of a table."""
     root = request.folder
     if os.path.isdir(root):
-        return _of_parquet(root, _parquet_files(root))
+        return _of_parquet(root, parquet_files(root))
     if not os.path.exists(root):
         raise DataError(f"There is no file {root}. {_EXPECTED}")
-    return _of_text(root) if root.suffix.lower() in _TEXT else _of_parquet(root, [root])
+    return _of_text(root) if root.suffix.lower() in TEXT_TABLES else _of_parquet(root, [root])
 
 
 @register_dataset(
@@ -72,13 +84,20 @@ def find_frame(frame: Any, request: LoadRequest) -> ImageIndex:
     return index_rows(read_frame(frame, request), request)
 
 
-def _parquet_files(folder: Path) -> list[Path]:
+def parquet_files(folder: Path) -> list[Path]:
+    """The files of a folder that holds nothing but parquet; none of another."""
     with walking(folder), os.scandir(folder) as entries:
         names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
     return [folder / name for name in names] if all(name.endswith(".parquet") for name in names) else []
 
 
 def _of_text(path: Path) -> Table:
+    columns, rows = text_rows(path)
+    return table_of_columns(path.stem, path, list(rows), columns, any_order=True)
+
+
+def text_rows(path: Path) -> tuple[list[str], Iterator[Row]]:
+    """The columns of a CSV or TSV, and its rows one after the other."""
     with reading(path, "a table in UTF-8"):
         content = path.read_text(encoding="utf-8-sig", errors="strict")
     header, _, _ = content.partition("\n")
@@ -86,8 +105,7 @@ def _of_text(path: Path) -> Table:
     lines = _lines(path, content, delimiter)
     columns = [name.strip().lower() for name in next(lines, (0, []))[1]]
     _check_columns(path, columns, ("path",))
-    rows = [_text_row(path, columns, number, cells) for number, cells in lines if any(map(str.strip, cells))]
-    return table_of_columns(path.stem, path, rows, columns, any_order=True)
+    return columns, (_text_row(path, columns, number, cells) for number, cells in lines if any(map(str.strip, cells)))
 
 
 def _lines(path: Path, content: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -158,21 +176,26 @@ def _of_parquet(root: Path, files: Sequence[Path]) -> Table:
     return table_of_columns(root.stem, root, rows, columns, any_order=by_path)
 
 
-def rows_of_columns(stored: ColumnFile, split: str = "", told: str = "") -> list[Row]:
-    """The rows of a parquet or arrow file, counted from 0; `told` names the file where there are several."""
+def rows_of_columns(stored: ColumnFile, split: str = "", told: str = "", numbers: range | None = None) -> list[Row]:
+    """The rows of a parquet or arrow file, counted from 0; `told` names the file where there are several.
+
+    Of a file that is too long to be taken at once, those with the numbers asked for.
+    """
     _check_columns(stored.file, stored.columns, ("image", "image.bytes", "path"))
-    columns = {name: stored.names(name) for name in ("label", "domain", "split", "path") if name in stored.columns}
+    known = ("label", "domain", "split", "path")
+    columns = {name: stored.names(name, numbers) for name in known if name in stored.columns}
+    numbers = range(len(stored)) if numbers is None else numbers
     at = f"{told}, row" if told else "row"
     if not stored.image_column:
         return [
-            _path_row(stored.file.parent, path, f"{at} {i}", {key: column[i] for key, column in columns.items()})
-            for i, path in enumerate(columns["path"])
+            _path_row(stored.file.parent, path, f"{at} {row}", {key: column[i] for key, column in columns.items()})
+            for i, (row, path) in enumerate(zip(numbers, columns["path"], strict=True))
         ]
-    paths = columns.get("path") or stored.image_paths()
+    paths = columns.get("path") or stored.image_paths(numbers)
     rows = []
-    for i in range(len(stored)):
+    for i, row in enumerate(numbers):
         values = {"split": split} | {key: column[i] for key, column in columns.items()}
-        rows.append(Row(StoredImage(stored, i), f"{at} {i}", **_names(values), name=paths[i] if paths else ""))
+        rows.append(Row(StoredImage(stored, row), f"{at} {row}", **_names(values), name=paths[i] if paths else ""))
     return rows
 
 

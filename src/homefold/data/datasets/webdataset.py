@@ -18,7 +18,7 @@ from homefold.data.rows import Row, Table, cell_text, index_rows
 from homefold.errors import DataError
 from homefold.runtime.text import as_text
 
-__all__ = ["find_webdataset"]
+__all__ = ["find_webdataset", "read_webdataset", "shard_names", "tars_in"]
 
 _EXPECTED = (
     "Expected samples of an image and a label, as 0001.jpg with 0001.cls (the class), or with 0001.json that holds "
@@ -34,7 +34,7 @@ def is_webdataset(path: Path) -> bool:
     if _RANGE.search(path.name) and path.name.endswith(".tar"):
         return not os.path.exists(path)
     if os.path.isdir(path):
-        tars = _tars_in(path)
+        tars = tars_in(path)
         return bool(tars) and _has_samples(tars[0])
     return path.suffix.lower() == ".tar" and os.path.isfile(path) and _has_samples(path)
 
@@ -55,16 +55,7 @@ def read_webdataset(request: LoadRequest) -> Table:
 
 
 def _tars(root: Path) -> list[Path]:
-    if os.path.isdir(root):
-        found = _tars_in(root)
-    elif bounds := _RANGE.search(root.name):
-        first, last, width = int(bounds[1]), int(bounds[2]), len(bounds[1])
-        if last - first >= _MOST_SHARDS:
-            raise DataError(f"{root} stands for {last - first + 1} files, more than {_MOST_SHARDS}.")
-        before, after = root.name[: bounds.start()], root.name[bounds.end() :]
-        found = [root.parent / f"{before}{i:0{width}}{after}" for i in range(first, last + 1)]
-    else:
-        found = [root]
+    found = tars_in(root) if os.path.isdir(root) else [root.parent / name for name in shard_names(root.name)]
     if not found:
         raise DataError(f"There are no tars in {root}. {_EXPECTED}")
     if missing := [tar for tar in found if not os.path.isfile(tar)]:
@@ -72,7 +63,22 @@ def _tars(root: Path) -> list[Path]:
     return found
 
 
-def _tars_in(folder: Path) -> list[Path]:
+def shard_names(name: str) -> list[str]:
+    """What `{000..012}` in the name of a file stands for; one without is itself.
+
+    >>> shard_names("part-{08..10}.tar")
+    ['part-08.tar', 'part-09.tar', 'part-10.tar']
+    """
+    bounds = _RANGE.search(name)
+    if bounds is None:
+        return [name]
+    first, last, width = int(bounds[1]), int(bounds[2]), len(bounds[1])
+    if last - first >= _MOST_SHARDS:
+        raise DataError(f"{name} stands for {last - first + 1} files, more than {_MOST_SHARDS}.")
+    return [f"{name[: bounds.start()]}{i:0{width}}{name[bounds.end() :]}" for i in range(first, last + 1)]
+
+
+def tars_in(folder: Path) -> list[Path]:
     """The tars of a folder that holds neither images nor folders, which would be a dataset of another form."""
     folders, images, others = list_folder(folder)
     if folders or images:

@@ -1,0 +1,36 @@
+"""What is asked about each image."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from homefold.config import LookConfig, SearchConfig
+from homefold.store.files import plain_json
+
+__all__ = ["Question"]
+
+
+@dataclass(frozen=True)
+class Question:
+    """How images are answered, as `homefold predict` is told by its flags.
+
+    Args:
+        look, search: the settings to answer with.
+        projected: bring each feature to the source manifold first.
+        compare: tell the label without projection too.
+        abstain_above: mark images with a higher off-manifold score.
+        abstain_below: mark images with a lower confidence.
+    """
+
+    look: LookConfig
+    search: SearchConfig
+    projected: bool = True
+    compare: bool = False
+    abstain_above: float | None = None
+    abstain_below: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """It as JSON has it."""
+        found: dict[str, Any] = plain_json(asdict(self))
+        return found
