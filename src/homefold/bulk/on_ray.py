@@ -19,17 +19,16 @@ _LONGEST_REASON = 200
 class _Actor:
     """A worker wherever Ray puts it. The model comes with it: other machines do not have its folder."""
 
-    def __init__(self, setup: Setup, files: dict[str, bytes]) -> None:
-        self._setup, self._files = setup, files
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
         self._worker: Worker | None = None
 
-    def ready(self) -> dict[str, Any]:
-        """Load the model, and tell what it is computed on."""
+    def ready(self, files: dict[str, bytes]) -> dict[str, Any]:
+        """Load the model from the files of its folder, and tell what it is computed on."""
         with tempfile.TemporaryDirectory() as folder:
-            for name, content in self._files.items():
+            for name, content in files.items():
                 (Path(folder) / name).write_bytes(content)
             self._worker = Worker(self._setup, Path(folder))
-        self._files = {}
         return self._worker.facts()
 
     def do(self, what: str, shard: Shard) -> tuple[bytes, int]:
@@ -56,17 +55,17 @@ class RayCrew:
 
     def __init__(self, ray: Any, setup: Setup, model: Path, size: int) -> None:
         self.size, self._ray = size, ray
-        files = ray.put({file.name: file.read_bytes() for file in model.iterdir() if file.is_file()})
+        self._files = ray.put({file.name: file.read_bytes() for file in model.iterdir() if file.is_file()})
         # A request that dies with its actor is asked again by the job, which counts how often.
         resources = {"num_gpus": 1} if setup.device == "cuda" else {"num_cpus": setup.threads}
         kind = ray.remote(max_restarts=-1, max_task_retries=0, **resources)(_Actor)
-        self._actors = [kind.remote(setup, files) for _ in range(size)]
+        self._actors = [kind.remote(setup) for _ in range(size)]
         self._waiting: dict[Any, tuple[int, bool]] = {}
         for worker in range(size):
             self._begin(worker)
 
     def _begin(self, worker: int) -> None:
-        self._waiting[self._actors[worker].ready.remote()] = (worker, True)
+        self._waiting[self._actors[worker].ready.remote(self._files)] = (worker, True)
 
     def ask(self, worker: int, request: Request) -> None:
         self._waiting[self._actors[worker].do.remote(*request)] = (worker, False)

@@ -20,6 +20,7 @@ from homefold.errors import ConfigError
 from homefold.runtime.device import resolve_device
 from homefold.runtime.plugins import plugin_sources
 from homefold.runtime.ray_cluster import ADDRESS, ray_cluster
+from homefold.runtime.text import counted
 
 if TYPE_CHECKING:
     from homefold.bulk.job import BulkOptions
@@ -44,7 +45,7 @@ def hired(options: BulkOptions, shards: int, tell: Callable[[str], None]) -> Ite
         raise ConfigError(f"--workers must be at least 1; got {options.workers}.")
     if options.on == "local":
         crew: Crew = _here(options, setup, shards)
-        tell(f"{crew.size} workers on this machine, {setup.threads} threads each.")
+        tell(_told(crew.size, "this machine", setup.threads))
         with _closing(crew):
             yield crew
         return
@@ -54,7 +55,7 @@ def hired(options: BulkOptions, shards: int, tell: Callable[[str], None]) -> Ite
         )
         setup = replace(setup, device="cuda" if on_gpus else "cpu")
         size = min(shards, options.workers or cluster_workers(ray, setup.threads, on_gpus=on_gpus))
-        tell(f"{size} workers on Ray ({os.environ.get(ADDRESS) or 'this machine'}), {setup.threads} threads each.")
+        tell(_told(size, f"Ray ({os.environ.get(ADDRESS) or 'this machine'})", setup.threads))
         with _closing(RayCrew(ray, setup, options.model, size)) as crew:
             yield crew
 
@@ -65,6 +66,10 @@ def _closing(crew: Crew) -> Iterator[Crew]:
         yield crew
     finally:
         crew.close()
+
+
+def _told(size: int, where: str, threads: int) -> str:
+    return f"{counted(size, 'worker')} on {where}, each with {counted(threads, 'thread')}."
 
 
 def _here(options: BulkOptions, setup: Setup, shards: int) -> LocalCrew:
