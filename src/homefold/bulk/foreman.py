@@ -27,6 +27,7 @@ class Foreman:
         kinds: is shown every worker that begins.
         pace: is told the progress.
         write: keeps the file of a shard, whole.
+        tell: is told of workers that were lost.
     """
 
     def __init__(
@@ -37,10 +38,11 @@ class Foreman:
         kinds: Kinds,
         pace: Pace,
         write: Callable[[int, bytes], None],
+        tell: Callable[[str], None],
     ) -> None:
-        self._crew, self._kinds, self._pace, self._write = crew, kinds, pace, write
+        self._crew, self._kinds, self._pace, self._write, self._tell = crew, kinds, pace, write, tell
         self._fresh, self._again = plan.shards(iter(left)), deque[Shard]()
-        self._first = next(plan.shards(iter(left[:1])))
+        self._first = next(plan.shards(iter([0])))  # what every kind of worker is tried with
         self._open = len(left)
         self._at_work: dict[int, Shard] = {}
         self._told: Counter[int] = Counter()
@@ -91,6 +93,7 @@ class Foreman:
                 self._employ(worker)
             case Lost(_, reason):
                 self._probed.pop(worker, None)
+                self._tell(f"A worker was lost ({reason}); another does what it was doing.")
                 self._try_again(worker, reason, self._losses, _MOST_LOSSES)
 
     def _employ(self, worker: int) -> None:

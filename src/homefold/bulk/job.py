@@ -94,7 +94,7 @@ def run_bulk(options: BulkOptions, *, reporter: ProgressReporter, tell: Callable
             tell(f"{done:,} of {len(plan.sizes):,} shards were done before.")
         if left:
             with hired(options, len(left), tell) as crew, Pace(reporter, tell, *_work(plan, left)) as pace:
-                Foreman(crew, plan, left, Kinds(own, tell), pace, partial(_write, options.out)).drive()
+                Foreman(crew, plan, left, Kinds(own, tell), pace, partial(_write, options.out), tell).drive()
         return _outcome(options.out, plan)
 
 

@@ -131,12 +131,12 @@ class ShardReader:
         name = piece.file.name
         if self.base is not None:
             now = self.base.named(name).stamp()
-        elif (file := self.folder / name).exists():
-            now = stamp_of(file)
-        else:
+        elif not (now := stamp_of(self.folder / name)):
             raise GoneError(f"There is no file {name} any more.")
         if now != piece.file.stamp:
-            raise DataError(f"{name} changed since the job began; put the old one back, or begin with another --out.")
+            raise DataError(
+                f"{name} changed since the job began; put the old one back with its time, or begin with another --out."
+            )
 
 
 @contextmanager

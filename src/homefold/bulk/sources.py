@@ -16,7 +16,6 @@ from homefold.data.datasets.manifest import TEXT_TABLES, parquet_files, rows_of_
 from homefold.data.datasets.saved_dataset import is_saved_dataset
 from homefold.data.datasets.webdataset import shard_names, tars_in
 from homefold.data.decoding.image import is_image_name
-from homefold.data.index import file_stamp
 from homefold.data.paths import given_path
 from homefold.data.rows import Row
 from homefold.data.stored_images import ParquetFile
@@ -178,8 +177,12 @@ def _images_in(folder: Path) -> Iterator[Listed]:
 
 
 def stamp_of(file: Path) -> str:
-    """The size and times of a file, wherever it is seen from."""
-    return file_stamp(file).text.removeprefix(os.path.abspath(file))
+    """The size of a file and when its content changed, alike for all machines that see it; empty where it is not."""
+    try:
+        status = os.stat(file)
+    except OSError:
+        return ""
+    return f"{status.st_size}|{status.st_mtime_ns}"
 
 
 def _images_below(place: Place) -> Iterator[Listed]:

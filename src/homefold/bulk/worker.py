@@ -133,5 +133,5 @@ def _require_some_file(entries: list[Entry]) -> None:
     files = [entry.image.file for entry in entries if isinstance(entry.image, FileImage)]
     if len(files) == len(entries) and not any(map(os.path.lexists, files)):
         raise DataError(
-            f"None of {len(files)} images from {entries[0].name} on is there any more: is the disk mounted?"
+            f"Not one of {len(files)} images from {entries[0].name} on is there; perhaps a disk is not mounted."
         )

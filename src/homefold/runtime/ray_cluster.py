@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from ipaddress import ip_address
 from typing import Any
 
 from homefold.errors import ConfigError
@@ -23,7 +24,8 @@ _INSTALL = "pip install 'homefold[ray]'"
 _STORE_BYTES = 128 << 20
 _LONGEST_REASON = 300
 # Ray reads these when it is imported. The first keeps it on the loopback address, as it is anywhere but on Linux.
-_CLOSED = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": ""}
+_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+_CLOSED = {**_LOOPBACK, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": ""}
 _REACHED_WITHIN_SECONDS = 5.0
 
 
@@ -74,7 +76,7 @@ def ray_cluster(cpus: int | None = None) -> Iterator[Any]:
     own = {"num_cpus": cpus, "object_store_memory": _STORE_BYTES, "include_dashboard": False}
     where = {"address": address} if address else {"address": "local", "_node_ip_address": "127.0.0.1", **own}
     try:
-        ray.init(**where, log_to_driver=False, logging_level="ERROR")
+        ray.init(**where, log_to_driver=False, logging_level="CRITICAL")
     except Exception as error:  # whatever Ray raises: its kinds differ from version to version
         which = f"The Ray cluster at {address}" if address else "A Ray cluster on this machine"
         raise ConfigError(f"{which} cannot be used: {_reason(error)}.") from None
@@ -103,6 +105,8 @@ def _require_reached(address: str) -> None:
         raise ConfigError(f"{ADDRESS} must be host:port of a cluster's head; got {address!r}.")
     try:
         socket.create_connection((host.strip("[]"), int(port)), _REACHED_WITHIN_SECONDS).close()
+        if ip_address(socket.gethostbyname(host.strip("[]"))).is_loopback:
+            os.environ.update(_LOOPBACK)  # else Ray looks for itself at another address of this machine
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConfigError(

@@ -1,0 +1,204 @@
+"""`scripts/bulk-kills`: a cluster of several Ray nodes on this machine loses workers, nodes and its driver.
+
+    scripts/bulk-kills --kills 20 --seed 0
+
+One process of this machine answers undisturbed first. Then Ray answers the same images while something is killed every
+few seconds; after the death of the driver the same command is given again. All files of answers must have the bytes of
+the first, and each image must have one row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+_KINDS = ("worker", "worker", "node", "driver")
+_STORE_BYTES = 80 << 20
+
+
+class Ground:
+    """A model, images, and the answers that an undisturbed command gives."""
+
+    def __init__(self, folder: Path, images: int, shard_size: int) -> None:
+        self.images, self.answers, self.shard_size = folder / "images", folder / "answers", shard_size
+        self.model, self.count = folder / "model", images
+        quick = ["--preset", "small", "--epochs", "1", "--manifold.epochs", "5", "--classifier.epochs", "5"]
+        self._write_images(folder / "sources")
+        _homefold("fit", str(folder / "sources"), "--out", str(self.model), "--device", "cpu", *quick)
+        _homefold(*self.command("local", folder / "expected", 1)[3:])
+        self.expected = digests(folder / "expected")
+
+    def _write_images(self, sources: Path) -> None:
+        """Some to train on, three domains of three classes, and those to answer."""
+        from PIL import Image
+
+        from homefold.data import load_digits_mini
+
+        digits = load_digits_mini()
+        places = [
+            *(sources / str(i % 3) / str(i // 3 % 3) / f"{i}.png" for i in range(180)),
+            *(self.images / f"{i:06d}.png" for i in range(self.count)),
+        ]
+        for i, place in enumerate(places):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(digits.images[i % len(digits)]).save(place)
+
+    def command(self, where: str, out: Path, workers: int) -> list[str]:
+        """That answers all images."""
+        size = ["--shard-size", str(self.shard_size), "--workers", str(workers), "--on", where, "--device", "cpu"]
+        return [
+            sys.executable,
+            "-m",
+            "homefold",
+            "predict",
+            str(self.model),
+            str(self.images),
+            "--out",
+            f"{out}/",
+            *size,
+        ]
+
+    def faults(self) -> list[str]:
+        """What is wrong with the answers; nothing where all is as it should be."""
+        import pyarrow.parquet
+
+        found = digests(self.answers)
+        paths = [path for name in found for path in pyarrow.parquet.read_table(self.answers / name)["path"].to_pylist()]
+        told = [f"{name} has other bytes" for name in self.expected if found.get(name) != self.expected[name]]
+        told += [f"{name} should not be there" for name in set(found) - set(self.expected)]
+        twice = sum(count > 1 for count in Counter(paths).values())
+        if twice or len(set(paths)) != self.count:
+            told.append(f"{len(set(paths))} of {self.count} images have a row, {twice} more than one")
+        return told
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """The hash of every file directly in a folder."""
+    files = [file for file in folder.iterdir() if file.is_file()]
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+def _homefold(*words: str) -> None:
+    subprocess.run([sys.executable, "-m", "homefold", *words], check=True, stderr=subprocess.DEVNULL)
+
+
+class Campaign:
+    """Kills until it has killed enough."""
+
+    def __init__(self, ground: Ground, cluster: Any, nodes: list[Any], seed: int) -> None:
+        self.ground, self.cluster, self.nodes = ground, cluster, nodes
+        self.random = random.Random(seed)
+        self.killed: Counter[str] = Counter()
+        self.jobs, self.faults = 0, list[str]()
+
+    def run(self, kills: int) -> None:
+        """Kill so many times, and then let the last job end."""
+        driver = self._start()
+        while sum(self.killed.values()) < kills:
+            wait = time.monotonic() + self.random.uniform(1, 6)
+            while driver.poll() is None and time.monotonic() < wait:
+                time.sleep(0.1)
+            if driver.poll() is not None:
+                self._end(driver)
+                shutil.rmtree(self.ground.answers)
+                driver = self._start()
+            elif (self.ground.answers / "_job" / "kinds.json").exists():  # some worker is at work
+                kind = self.random.choice(_KINDS)
+                if getattr(self, f"_kill_{kind}")(driver):
+                    self.killed[kind] += 1
+                    print(f"killed a {kind}; {len(list(self.ground.answers.glob('part-*')))} shards done", flush=True)
+                if kind == "driver":
+                    driver.wait()
+                    driver = self._start()
+        driver.wait()
+        self._end(driver)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        command = self.ground.command("ray", self.ground.answers, len(self.nodes))
+        environment = {**os.environ, "RAY_ADDRESS": self.cluster.address}
+        return subprocess.Popen(command, env=environment)
+
+    def _end(self, driver: subprocess.Popen[bytes]) -> None:
+        self.jobs += 1
+        if driver.returncode:
+            self.faults.append(f"job {self.jobs} ended with exit code {driver.returncode}")
+        self.faults += self.ground.faults()
+
+    def _kill_driver(self, driver: subprocess.Popen[bytes]) -> bool:
+        driver.kill()
+        return True
+
+    def _kill_worker(self, driver: subprocess.Popen[bytes]) -> bool:
+        import psutil
+
+        actors = [
+            process
+            for process in psutil.Process().children(recursive=True)
+            if process.status() != psutil.STATUS_ZOMBIE and "_Actor" in " ".join(process.cmdline()[:1])
+        ]
+        if actors:
+            self.random.choice(actors).send_signal(signal.SIGKILL)
+        return bool(actors)
+
+    def _kill_node(self, driver: subprocess.Popen[bytes]) -> bool:
+        place = self.random.randrange(len(self.nodes))
+        self.cluster.remove_node(self.nodes[place], allow_graceful=False)
+        self.nodes[place] = add_node(self.cluster)
+        return True
+
+
+def add_node(cluster: Any) -> Any:
+    """Another machine of one processor, as far as Ray can tell."""
+    return cluster.add_node(num_cpus=1, node_ip_address="127.0.0.1", object_store_memory=_STORE_BYTES)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--images", type=int, default=6000)
+    parser.add_argument("--shard-size", type=int, default=200)
+    parser.add_argument("--nodes", type=int, default=2, help="beside the head, which answers nothing")
+    parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
+    arguments = parser.parse_args(words)
+    # Ray reads these when it is imported: nobody else reaches the cluster.
+    os.environ |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token", "OMP_NUM_THREADS": "1"}
+    os.environ |= {"RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
+    from ray.cluster_utils import Cluster
+
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        ground = Ground(Path(folder), arguments.images, arguments.shard_size)
+        head = {"num_cpus": 0, "node_ip_address": "127.0.0.1", "include_dashboard": False}
+        cluster = Cluster(initialize_head=True, head_node_args={**head, "object_store_memory": _STORE_BYTES})
+        try:
+            campaign = Campaign(ground, cluster, [add_node(cluster) for _ in range(arguments.nodes)], arguments.seed)
+            campaign.run(arguments.kills)
+        finally:
+            cluster.shutdown()
+    facts = {
+        "kills": dict(campaign.killed),
+        "jobs": campaign.jobs,
+        "images": arguments.images,
+        "faults": campaign.faults,
+    }
+    facts |= {"shards": -(-arguments.images // arguments.shard_size), "nodes": arguments.nodes, "seed": arguments.seed}
+    facts["seconds"] = round(time.monotonic() - began)
+    print(json.dumps(facts))
+    if arguments.out:
+        arguments.out.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    return 1 if campaign.faults else 0
