@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from shards_scene import COUNT, FORMS, Job
 
-from homefold.bulk.places import place_at
+from homefold.bulk.places import place_at, reaching
 from homefold.bulk.sources import find_source
 from homefold.errors import DataError
 
@@ -101,7 +101,8 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def put(url: str, content: bytes = b"") -> None:
-    urllib.request.urlopen(urllib.request.Request(url, data=content, method="PUT")).close()
+    kind = {"Content-Type": "application/octet-stream"}
+    urllib.request.urlopen(urllib.request.Request(url, data=content, method="PUT", headers=kind)).close()
 
 
 @pytest.mark.slow
@@ -124,15 +125,25 @@ def test_images_of_an_object_store_are_answered(job: Job, forms: dict[str, Path]
         job("s3://no-such-bucket/photos")
 
 
-@pytest.mark.slow
-def test_a_store_that_wants_other_credentials_is_a_sentence(store: str, forms: dict[str, Path]):
-    put(f"{store}/bulk")
-    put(f"{store}/bulk/photos/0.png", b"x")
-    # From now on the store looks at who asks.
-    put_state = urllib.request.Request(f"{store}/moto-api/reset-auth", data=b"0", method="POST")
-    urllib.request.urlopen(put_state).close()
-    with pytest.raises(DataError, match=r"may not be read .*; give credentials as its kind of store takes them"):
-        list(find_source("s3://bulk/photos").images())
+@pytest.mark.parametrize(
+    ("raised", "sentence"),
+    [
+        (
+            OSError("When listing objects: AWS Error ACCESS_DENIED during ListObjectsV2 operation: Access Denied."),
+            "s3://bulk may not be read (ACCESS_DENIED during ListObjectsV2 operation: Access Denied); give credentials",
+        ),
+        (
+            OSError("When getting information: AWS Error NETWORK_CONNECTION during HeadObject: Could not connect"),
+            "s3://bulk cannot be reached (NETWORK_CONNECTION during HeadObject: Could not connect); check the address",
+        ),
+        (FileNotFoundError("x"), "There is nothing at s3://bulk."),
+        (PermissionError(13, "Permission denied"), "s3://bulk may not be read ([Errno 13] Permission denied); give"),
+    ],
+)
+def test_what_a_store_refuses_with_is_a_sentence(raised: Exception, sentence: str):
+    with pytest.raises(DataError) as caught, reaching("s3://bulk"):
+        raise raised
+    assert str(caught.value).startswith(sentence)
 
 
 def test_a_file_is_fetched_whole(tmp_path: Path):

@@ -29,7 +29,6 @@ from homefold.errors import ConfigError, DataError
 from homefold.runtime.progress import ProgressReporter
 from homefold.store.files import read_json, write_atomically, write_json
 from homefold.store.locking import claimed
-from homefold.store.model_folder import model_checksum
 
 __all__ = ["SHARD_SIZE", "BulkOptions", "Outcome", "run_bulk"]
 
@@ -82,7 +81,7 @@ def run_bulk(options: BulkOptions, *, reporter: ProgressReporter, tell: Callable
         reporter: is shown the progress.
         tell: is told in sentences what a person may want to know meanwhile.
     """
-    from homefold.bulk.workers import hired
+    from homefold.bulk.workers import hired  # imports torch, which the command's --help does not need
 
     require_pyarrow(options.out)
     _require_fit(options)
@@ -123,6 +122,8 @@ def _locked(out: Path) -> Iterator[None]:
 
 def _begun(options: BulkOptions, own: Path) -> Plan:
     """The job's shards; one that began before has to be the same."""
+    from homefold.store.model_folder import model_checksum
+
     file = own / "job.json"
     source = find_source(options.source)
     asked = {

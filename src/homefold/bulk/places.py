@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -159,12 +160,20 @@ def place_at(address: str) -> Place:
 
     with reaching(address):
         try:
-            filesystem, path = fs.FileSystem.from_uri(address)
+            filesystem, path = fs.FileSystem.from_uri(_with_region(address))
         except ArrowInvalid as error:
             if "Unrecognized filesystem" not in str(error):
                 raise
             filesystem, path = _by_fsspec(address)
     return Place(filesystem, path, address.partition("?")[0])
+
+
+def _with_region(address: str) -> str:
+    """Of s3 with the region that the usual variables name: else AWS itself is asked, even about another store."""
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if not address.startswith("s3://") or not region or "region=" in address.partition("?")[2]:
+        return address
+    return f"{address}{'&' if '?' in address else '?'}region={region}"
 
 
 _top = lru_cache(maxsize=64)(place_at)  # a connection each

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from homefold.bulk.places import GoneError, Place, is_address
 from homefold.bulk.plan import Piece, Shard
 from homefold.bulk.sources import base_of, opened_parquet, stamp_of
+from homefold.data import BadImageError
 from homefold.data.archives import ArchiveImage, FileImage
 from homefold.data.datasets.manifest import rows_of_columns
 from homefold.data.datasets.webdataset import read_webdataset
@@ -113,7 +114,9 @@ class ShardReader:
         with self._at_hand(name) as tar:
             for row in read_webdataset(LoadRequest(root=tar)).rows:
                 assert isinstance(row.source, ArchiveImage)
-                yield Entry(f"{name}/{row.source.member}", row.source, row.fault)
+                entry = Entry(f"{name}/{row.source.member}", row.source, row.fault)
+                # What was fetched is gone before the last of its images is decoded.
+                yield entry if self.base is None or entry.fault else _in_memory(entry.name, row.source)
 
     @contextmanager
     def _at_hand(self, name: str) -> Iterator[Path]:
@@ -137,6 +140,13 @@ class ShardReader:
             raise DataError(
                 f"{name} changed since the job began; put the old one back with its time, or begin with another --out."
             )
+
+
+def _in_memory(name: str, image: ArchiveImage) -> Entry:
+    try:
+        return Entry(name, BytesImage(image.content(), name))
+    except BadImageError as error:
+        return Entry(name, fault=error.reason)
 
 
 @contextmanager

@@ -16,7 +16,6 @@ from homefold.config import LookConfig, SearchConfig
 from homefold.data.paths import given_path
 from homefold.runtime.progress import RichReporter, SilentReporter
 from homefold.runtime.text import counted
-from homefold.store.model_folder import read_model_folder
 
 if TYPE_CHECKING:
     from homefold.cli.predict import PredictOptions
@@ -67,8 +66,9 @@ def answer_in_shards(options: PredictOptions, settings: Mapping[str, Any]) -> in
         raise UsageError(f"Answers in a folder are of one source of images; got {len(options.images)}.")
     if options.shard_size is not None and options.shard_size < 1:
         raise UsageError(f"--shard-size must be at least 1; got {options.shard_size}.")
-    # This imports torch, which --help does not need.
+    # These import torch, which --help does not need.
     from homefold.stages.description import images_config
+    from homefold.store.model_folder import read_model_folder
 
     own = images_config(read_model_folder(options.model)[1], options.model)
     look, search = chosen_look_and_search(own, options.projection_preset, settings)
