@@ -155,3 +155,25 @@ def test_the_table_of_towers_has_a_column_for_every_domain(benchmark, few_digits
     assert header.endswith("may have been seen in pretraining |")
     assert line.startswith("| timm:vit_tiny_patch16_224 | 16 |")
     assert line.endswith("| unknown |")
+
+
+def test_shards_are_compared_with_one_worker_and_a_bare_loop(benchmark, tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    module = benchmark("bulk")
+    seconds = iter([1.0, 3.0, 2.0, 4.0, 2.0, 3.25, 5.0, 7.0])  # one image, then all of them, in each way
+    asked = []
+
+    def run(words):
+        asked.append(words)
+        return next(seconds), 1.0, 1.0
+
+    monkeypatch.setattr(module, "run", run)
+    monkeypatch.setattr(module, "make_model", lambda folder, preset: None)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    module.main(["--images", "11", "--workers", "2", "--out", str(tmp_path / "r.json")])
+    assert asked[-1][-2:] == ["--on", "ray"]
+    rows = result(tmp_path / "r.json")["rows"]
+    assert [row["way"] for row in rows] == ["bare torchvision loop", "1 worker", "2 workers", "2 workers on Ray"]
+    assert [row["images_per_second"] for row in rows] == [5.0, 5.0, 8.0, 5.0]
+    assert [row["of_linear"] for row in rows] == [1.0, 1.0, 0.8, 0.5]
+    assert [row["times_bare_loop"] for row in rows] == [1.0, 1.0, 1.6, 1.0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -21,6 +20,7 @@ from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.plan_file import write_plan
 from homefold.evaluation.planning import Plan, Planner, Run, Unit, finished_runs, make_plan, records_path
 from homefold.evaluation.records import Ledger, RunRecord
+from homefold.runtime.children import end_with_parent
 from homefold.runtime.device import resolve_device
 from homefold.runtime.plugins import load_plugin, plugin_sources
 from homefold.runtime.progress import ProgressReporter
@@ -161,7 +161,7 @@ def _work(
 
     Plugins are those that the runs were planned with, whatever their files hold by now.
     """
-    _end_with_parent()
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C and ends us
     torch.set_num_threads(options.threads or max(1, (os.cpu_count() or 1) // options.jobs))
     for plugin in options.plugins:
@@ -170,16 +170,3 @@ def _work(
     left = tuple(run for run in planner.units()[place] if run.id in ids)
     for _, record in Executor(planner).record_unit(left, Ledger(records_path(options.out), known)):
         connection.send(record)
-
-
-def _end_with_parent() -> None:
-    """End this process when its parent ends, however it ends: nobody would hear it any more."""
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-
-    def watch() -> None:
-        wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
