@@ -135,12 +135,12 @@ def test_a_job_that_is_another_is_refused_and_loses_nothing(job: Job, forms: dic
     changed.save(other)
     with pytest.raises(ConfigError, match="holds answers of another model than is asked for; choose another --out"):
         job(forms["folder"], model=other)
-    with pytest.raises(ConfigError, match="another source"):
+    with pytest.raises(ConfigError, match="holds answers for another source than"):
         job(forms["csv"])
     with pytest.raises(ConfigError, match="begun with shards of 9 images"):
         job(forms["folder"], shard_size=10)
     job.question = {"compare": True}
-    with pytest.raises(ConfigError, match="another question"):
+    with pytest.raises(ConfigError, match="holds answers with other settings than"):
         job(forms["folder"])
     assert job.parts() == before
 

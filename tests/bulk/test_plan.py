@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shards_scene import COUNT
+from shards_scene import COUNT, Job
 
 from homefold.bulk.pace import Pace
 from homefold.bulk.plan import Piece, make_plan, read_plan
@@ -61,11 +61,11 @@ def test_a_name_that_is_no_text_is_kept(tmp_path: Path):
     assert Path(shard.images[0].name).read_bytes() == b"x"
 
 
-def test_an_empty_source_is_a_sentence(tmp_path: Path):
+def test_an_empty_source_is_a_sentence_and_leaves_nothing(job: Job, tmp_path: Path):
     (tmp_path / "none").mkdir()
     with pytest.raises(DataError, match="There are no images in"):
-        make_plan(find_source(str(tmp_path / "none")), tmp_path / "job", 5)
-    assert [path.name for path in (tmp_path / "job").iterdir()] == []
+        job(tmp_path / "none")
+    assert [path.name for path in tmp_path.iterdir()] == ["none"]
 
 
 @pytest.mark.parametrize("name", ["photos.zip", "photos.tar.gz", "notes.txt"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,6 +37,12 @@ SHARD_SIZE = 10_000
 
 _OWN = "_job"  # pandas and pyarrow pass over what begins with _
 _FORMAT = 1
+_OTHERS = {
+    "format": "by another version of homefold",
+    "model": "of another model",
+    "question": "with other settings",
+    "source": "for another source",
+}
 
 
 @dataclass(frozen=True)
@@ -114,10 +120,15 @@ def _require_fit(options: BulkOptions) -> None:
 
 @contextmanager
 def _locked(out: Path) -> Iterator[None]:
-    with claimed(out / _OWN / "lock", wait=False) as held:
-        if not held:
-            raise ConfigError(f"Another job is writing answers to {out}; wait for it, or choose another --out.")
-        yield
+    try:
+        with claimed(out / _OWN / "lock", wait=False) as held:
+            if not held:
+                raise ConfigError(f"Another job is writing answers to {out}; wait for it, or choose another --out.")
+            yield
+    finally:
+        with suppress(OSError):  # where nothing began nothing stays
+            (out / _OWN).rmdir()
+            out.rmdir()
 
 
 def _begun(options: BulkOptions, own: Path) -> Plan:
@@ -142,7 +153,7 @@ def _begun(options: BulkOptions, own: Path) -> Plan:
     other = f"choose another --out for another job. (It is described in {file}.)"
     for name, value in asked.items():
         if known.get(name) != value:
-            raise ConfigError(f"{options.out} holds answers of another {name} than is asked for; {other}")
+            raise ConfigError(f"{options.out} holds answers {_OTHERS[name]} than is asked for; {other}")
     if options.shard_size not in (None, known["shard_size"]):
         raise ConfigError(f"{options.out} was begun with shards of {known['shard_size']:,} images; {other}")
     if source.digest() != known["digest"]:
