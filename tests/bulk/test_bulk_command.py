@@ -36,8 +36,11 @@ def test_a_slash_asks_for_a_folder_of_shards(job: Job, forms: dict[str, Path], c
     assert (code, told.splitlines()[-1]) == (0, f"{COUNT} answers in 3 files of {job.out}/.")
     assert len(job.rows()) == COUNT
     # The same command, now that the folder is there.
-    code, told = said(capsys, "predict", job.model, forms["folder"], "--out", job.out)
+    code, told = said(capsys, "predict", job.model, forms["folder"], "--out", f"{job.out}/")
     assert (code, told.splitlines()[0]) == (0, "3 of 3 shards were done before.")
+    code, told = said(capsys, "predict", job.model, forms["folder"], "--out", job.out)
+    assert code == 1
+    assert told.endswith(f"choose another --out (--out {job.out}/ with a slash answers in shards there).\n")
 
 
 @pytest.mark.parametrize(

@@ -24,12 +24,11 @@ __all__ = ["answer_in_shards", "is_in_shards", "question_of"]
 
 
 def is_in_shards(options: PredictOptions) -> bool:
-    """Whether answers are wanted in a folder of shards, which a slash at the end of --out says, or what needs them.
+    """Whether answers are wanted in a folder of shards, which a slash at the end of --out says.
 
-    A file cannot be called so, and --out has always refused folders: no other use of it changes its meaning.
+    A file cannot be called so: no other use of --out changes its meaning.
     """
-    out = options.out or ""
-    is_folder = bool(out) and (out.endswith(("/", os.sep)) or os.path.isdir(given_path(out)))
+    is_folder = (options.out or "").endswith(("/", os.sep))
     flags = {"--on": options.on, "--workers": options.workers, "--shard-size": options.shard_size}
     asked = [flag for flag, value in flags.items() if value is not None]
     far = [image for image in options.images if is_address(image)]

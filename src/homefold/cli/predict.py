@@ -170,7 +170,8 @@ def _require_free(options: PredictOptions, out: Path | None, sources: Sequence[D
     if not os.path.lexists(out):
         return
     if not out.is_file():
-        raise ConfigError(f"{out} is not a plain file, so answers cannot be written to it; choose another --out.")
+        hint = f" (--out {out}/ with a slash answers in shards there)" if out.is_dir() else ""
+        raise ConfigError(f"{out} is not a plain file, so answers cannot be written to it; choose another --out{hint}.")
     if any(source.file.samefile(out) for source in sources if isinstance(source, FileImage)):
         raise ConfigError(f"{out} is one of the images to answer for; choose another --out.")
     if any(os.path.exists(given) and os.path.samefile(given, out) for given in options.images):
