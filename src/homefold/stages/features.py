@@ -38,8 +38,7 @@ __all__ = [
     "weights_identity",
 ]
 
-_FINE_TUNING_EPOCHS = 20
-_FINE_TUNING_RATE = 0.1
+_FINE_TUNING_PART = 3
 _NOT_DECISIVE = ("checkpoint_seconds", "compile", "cuda_graph")
 _AFTER_TRAINING = ("keep_pretrained",)
 
@@ -117,17 +116,12 @@ def features_id(key: TaskKey) -> StageId:
 
 
 def fine_tuning_config(config: FeatureConfig) -> FeatureConfig:
-    """Stage 1 continued on a few labelled target images: a tenth of the rate, constant, and the last epoch kept."""
-    return replace(
-        config,
-        epochs=min(config.epochs, _FINE_TUNING_EPOCHS),
-        learning_rate=config.learning_rate * _FINE_TUNING_RATE,
-        schedule="constant",
-        select="last",
-        average_from=1.0,
-        average_every=0,
-        runs=1,
-    )
+    """Stage 1 continued on the source and a few labelled target images, for a third of the epochs.
+
+    A batch has as many of these as of each source domain. The last epoch is kept: a handful leaves none to select on.
+    """
+    epochs = max(1, config.epochs // _FINE_TUNING_PART)
+    return replace(config, epochs=epochs, sampling="domains", select="last", average_from=1.0, average_every=0, runs=1)
 
 
 class FeatureStage(Encoder):
@@ -245,17 +239,12 @@ def _interpolate(task: TrainingTask, trained: Stage) -> dict[str, Any]:
 
 
 def _fine_tune(task: TrainingTask, base: Stage, checkpoint: Path | None) -> dict[str, Any]:
-    assert task.adapt is not None
     net = build_task_net(task, pretrained=False)
     base.load_into(net, "net")
-    everything = np.arange(len(task.adapt))
-    # With a handful of images none is held out: the last epoch is kept, and selection has nothing to choose.
     trained = train_features(
         fine_tuning_config(task.config.features),
         net,
-        task.adapt,
-        everything,
-        everything,
+        *task.together,
         seed=task.config.seed,
         device=task.device,
         checkpoint=checkpoint,

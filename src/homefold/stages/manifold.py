@@ -1,8 +1,6 @@
 """Stage 2, resumable: one manifold for a trained f, its settings and a seed.
 
-In few-shot adaptation it is fine-tuned: trained on the source first, then continued from there on the labelled target
-samples alone, at a tenth of its rate for at most 20 epochs, the last of which is kept. 1-NN has no weights to tune: it
-keeps the samples beside the source features.
+In few-shot adaptation it is trained on the features of the source and of the target's samples together.
 """
 
 from __future__ import annotations
@@ -17,19 +15,10 @@ from homefold.runtime.device import one_thread
 from homefold.stages.features import FeatureStage, features_id
 from homefold.stages.own_code import manifold_code
 from homefold.stages.task import TaskKey, TrainingTask
-from homefold.stages.training_features import TUNING_EPOCHS, TUNING_RATE, TrainingFeatures, before_adaptation
+from homefold.stages.training_features import TrainingFeatures
 from homefold.store.stage_store import Stage, StageId, stage_id
 
 __all__ = ["manifold_id", "manifold_stage", "usable_manifold_stage"]
-
-
-def _tuning_manifold(config: ManifoldConfig) -> ManifoldConfig:
-    return replace(
-        config,
-        epochs=max(1, min(config.resolved_epochs, TUNING_EPOCHS)),
-        learning_rate=config.resolved_learning_rate * TUNING_RATE,
-        schedule="constant",
-    )
 
 
 def _decisive_manifold(config: ManifoldConfig) -> ManifoldConfig:
@@ -38,49 +27,34 @@ def _decisive_manifold(config: ManifoldConfig) -> ManifoldConfig:
 
 
 def manifold_id(key: TaskKey) -> StageId:
-    """Stage 2 on these features with these settings; the fine-tuned one where there are samples to adapt to."""
+    """Stage 2 on these features with these settings; adapted features are trained on with the target's samples."""
     config, manifold = key.config, _decisive_manifold(key.config.manifold)
-    depends: dict[str, Any] = {}
-    if key.adapt:
-        depends = {
-            "base": manifold_id(replace(key, adapt="")).digest,
-            "tuning": asdict(_tuning_manifold(manifold)),
-        }
     return stage_id(
         "manifold",
         features=features_id(key).digest,
         normalise=config.normalise_features,
         manifold=asdict(manifold),
         seed=config.seed,
-        **depends,
         **({"code": code} if (code := manifold_code(manifold.kind)) else {}),
     )
 
 
-def manifold_stage(task: TrainingTask, features: FeatureStage) -> tuple[Manifold, tuple[Stage, ...]]:
-    """The manifold of the task's features, trained if it was not before, and the stages it stands on."""
+def manifold_stage(task: TrainingTask, features: FeatureStage) -> tuple[Manifold, Stage]:
+    """The manifold of the task's features, trained if it was not before, and its stage."""
     config = task.config
-    before: Manifold | None = None
-    stages: tuple[Stage, ...] = ()
-    if task.adapt is not None:
-        before, stages = manifold_stage(*before_adaptation(task, features))
 
     def train(_: Any) -> dict[str, Any]:
-        given = TrainingFeatures.of(task, features)
-        if before is not None:
-            samples = TrainingFeatures.to_adapt_to(task, features)
-            given = samples if before.is_continuous else given.with_samples(samples)
+        # What keeps features and trains nothing has no use for copies.
+        given = TrainingFeatures.of(task, features, evenly=MANIFOLDS[config.manifold.kind].has_settings)
         with one_thread(task.device):
             manifold = fit_manifold(
-                config.manifold if before is None else _tuning_manifold(config.manifold),
+                config.manifold,
                 given.train,
                 given.held_out,
                 labels=given.train_labels,
                 seed=config.seed,
                 device=task.device,
                 reporter=task.reporter,
-                initial=None if before is None else before.state_dict(),
-                keep="best" if before is None else "last",
             )
         return {"tensors": manifold.state_dict(), "report": manifold.report.as_dict()}
 
@@ -90,20 +64,18 @@ def manifold_stage(task: TrainingTask, features: FeatureStage) -> tuple[Manifold
     manifold.require_bank()
     manifold.report = ManifoldReport.from_dict(stage.part("report"))
     manifold.require_usable()
-    return manifold.to(task.device), (*stages, stage)
+    return manifold.to(task.device), stage
 
 
-def usable_manifold_stage(
-    task: TrainingTask, features: FeatureStage
-) -> tuple[Manifold, ManifoldConfig, tuple[Stage, ...]]:
+def usable_manifold_stage(task: TrainingTask, features: FeatureStage) -> tuple[Manifold, ManifoldConfig, Stage]:
     """`manifold_stage` with its settings; where nothing can be learned, the nearest source feature stands in.
 
     Few images make few features, of which a generative model may learn no more than the mean.
     """
     asked = task.config.manifold
     try:
-        manifold, stages = manifold_stage(task, features)
-        return manifold, asked, stages
+        manifold, stage = manifold_stage(task, features)
+        return manifold, asked, stage
     except (ManifoldCollapsedError, TrainingDivergedError) as error:
         nearest, reason = replace(asked, kind="nearest", optimizer="adamw"), str(error)
         if asked.kind == "nearest":
@@ -113,6 +85,6 @@ def usable_manifold_stage(
         f"feature stands in its place. {reason}"
     )
     config = replace(task.config, manifold=nearest)
-    manifold, stages = manifold_stage(replace(task, key=replace(task.key, config=config)), features)
+    manifold, stage = manifold_stage(replace(task, key=replace(task.key, config=config)), features)
     manifold.report = replace(manifold.report, instead_of=asked.kind, reason=reason)
-    return manifold, nearest, stages
+    return manifold, nearest, stage

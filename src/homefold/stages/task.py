@@ -66,6 +66,26 @@ class TrainingTask:
         """Indices of the source images to train on and of those to select on."""
         return selection_split(self.source, self.config.features.held_out, self.config.seed)
 
+    @property
+    def together(self) -> tuple[DomainDataset, np.ndarray, np.ndarray]:
+        """The source with the samples of few-shot adaptation as one domain more, and the indices of both as `split`.
+
+        All samples are trained on: a handful leaves none to select on.
+        """
+        assert self.adapt is not None
+        source, few = self.source, self.adapt
+        joined = replace(
+            source,
+            images=np.concatenate([source.images, few.images]),
+            labels=np.concatenate([source.labels, few.labels]),
+            domains=np.concatenate([source.domains, np.full(len(few), len(source.domain_names))]),
+            domain_names=(*source.domain_names, *few.domain_names),
+            paths=(),
+            splits=(),
+        )
+        train, held_out = self.split
+        return joined, np.concatenate([train, np.arange(len(source), len(joined))]), held_out
+
     def without_adaptation(self) -> TrainingTask:
         """The same before any image of the target was seen."""
         return replace(self, key=replace(self.key, adapt=""), adapt=None)

@@ -49,14 +49,14 @@ def train_stages(task: TrainingTask, *, projected: bool = True, any_manifold: bo
     given = TrainingFeatures.of(task, features)
     if projected and any_manifold:
         manifold, of_it, of_manifold = usable_manifold_stage(task, features)
-        config, stages = replace(config, manifold=of_it), [*stages, *of_manifold]
+        config, stages = replace(config, manifold=of_it), [*stages, of_manifold]
     elif projected:
         manifold, of_manifold = manifold_stage(task, features)
-        stages += of_manifold
+        stages.append(of_manifold)
     else:
         manifold = build_manifold(ManifoldConfig(kind="nearest"), given.train.shape[1]).to(task.device)
     classifier, of_classifier = classifier_stage(task, features)
-    stages += of_classifier
+    stages.append(of_classifier)
     seen = styled_stage(task, features)
     style = seen if isinstance(seen, StyledStage) else None
     if style is not None:

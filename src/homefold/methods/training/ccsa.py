@@ -64,7 +64,6 @@ class CCSA(LearnerMethod):
 
 class _CCSALearner(Learner[CCSA]):
     capturable = True
-    adapts_with_source = True
 
     def loss(self, batch: Batch) -> torch.Tensor:
         settings = self.settings

@@ -55,8 +55,8 @@ class Fada(LearnerMethod):
     """γ: weight of what the features do to confuse the discriminator."""
     warm_up: float = tunable(0.2, 0.0, 0.5, most=1)
     """Share of the adaptation in which the discriminator learns alone."""
-    rate: float = tunable(10.0, 1, 100, log=True)
-    """Learning rate of the discriminator, as a multiple of that of the network, which adapts slowly."""
+    rate: float = tunable(1.0, 0.1, 10, log=True)
+    """Learning rate of the discriminator, as a multiple of that of the network."""
     hidden: int = tunable(64, choices=(32, 64, 128), least=1)
     """Units of each of its two hidden layers."""
 
@@ -76,7 +76,6 @@ class FadaLearner(Learner[Fada]):
     """Deep All on the source; the losses of `Fada` where there are images to adapt to."""
 
     capturable = True
-    adapts_with_source = True
 
     def __init__(self, net: FeatureNet, task: LearningTask, settings: Fada) -> None:
         super().__init__(net, task, settings)

@@ -69,13 +69,6 @@ class Learner(nn.Module, Generic[S]):
     """Whether `loss` does the same at every step: no choice made in Python, no look at `Batch.step`. Such a step is
     captured once as a CUDA graph and replayed, which is faster."""
 
-    adapts_with_source = False
-    """Whether few-shot adaptation gives `adaptation_loss` batches of which a part are source images, as a domain beside
-    the target's; else they are of the target alone."""
-
-    adaptation_rate = 1.0
-    """Rate of few-shot adaptation, as a multiple of the usual one, which is a tenth of the training's."""
-
     def __init__(self, net: FeatureNet, task: LearningTask, settings: S | None = None) -> None:
         super().__init__()
         self.net, self.task = net, task
@@ -117,7 +110,7 @@ class Learner(nn.Module, Generic[S]):
         return F.cross_entropy(logits.float(), labels)
 
     def adaptation_loss(self, batch: Batch) -> torch.Tensor:
-        """What few-shot adaptation minimises: cross entropy, as its images are of one domain unless asked otherwise."""
+        """What few-shot adaptation minimises, on batches of the source with the target's samples as one domain more."""
         return self.cross_entropy(self.logits(batch.images), batch.labels)
 
     def take_gradient(self, gradient: Callable[[], torch.Tensor]) -> torch.Tensor:

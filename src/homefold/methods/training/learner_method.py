@@ -14,7 +14,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -22,7 +21,6 @@ from torch.nn import functional as F
 from homefold.config import HomefoldConfig
 from homefold.config.ranges import SearchRange
 from homefold.config.values import checked_value
-from homefold.data.dataset import DomainDataset
 from homefold.errors import ConfigError
 from homefold.features import FeatureConfig
 from homefold.features.averaging import TrainingAverage
@@ -223,24 +221,10 @@ def _train(method: LearnerMethod, task: TrainingTask, base: Stage | None, checkp
     return {"learner": run.net.state_dict(), "report": report.as_dict()}
 
 
-def _beside(target: DomainDataset, source: DomainDataset) -> DomainDataset:
-    """Source images and, as one domain more, those of the target."""
-    return replace(
-        source,
-        images=np.concatenate([source.images, target.images]),
-        labels=np.concatenate([source.labels, target.labels]),
-        domains=np.concatenate([source.domains, np.full(len(target), len(source.domain_names))]),
-        domain_names=(*source.domain_names, *target.domain_names),
-        paths=(),
-        splits=(),
-    )
-
-
 class _LearnerRun(TrainingRun):
     """A learner under its own loss, selected by the cross entropy of held-out source images, as Deep All is.
 
-    Where there are images to adapt to, it is trained on these alone, or on them and the source if it asks for both,
-    under its loss for them.
+    Where there are images to adapt to, it goes on with the source and these together, under its loss for that.
     """
 
     net: Learner
@@ -248,13 +232,8 @@ class _LearnerRun(TrainingRun):
     def __init__(self, learner: Learner, task: TrainingTask) -> None:
         config, dataset, (train, held_out) = task.config.features, task.source, task.split
         self._adapts = task.adapt is not None
-        if task.adapt is not None:
-            # With a handful of images none is held out: the last epoch is kept, and selection has nothing to choose.
-            config, dataset = fine_tuning_config(config), task.adapt
-            config = replace(config, learning_rate=config.learning_rate * learner.adaptation_rate)
-            if learner.adapts_with_source:
-                config, dataset = replace(config, sampling="domains"), _beside(dataset, task.source.subset(train))
-            train = held_out = np.arange(len(dataset))
+        if self._adapts:
+            config, (dataset, train, held_out) = fine_tuning_config(config), task.together
         self._by_adam = getattr(learner.settings, "optimiser", "sgd") == "adam"
         super().__init__(config, learner, nn.Module(), dataset, train, held_out, task.config.seed, task.device)
 

@@ -48,8 +48,8 @@ class MAda(LearnerMethod):
 
     The authors make one every 100 steps of 32 images. They let images leave [0, 1]; here those that are kept lie
     within, as bytes. Running statistics are of the source's images alone; their digits network has none. Encoders see
-    averages of larger images at 32 px. A few target images are adapted to at the rate of training: a tenth of theirs,
-    by Adam, would move nothing, and their code does not say more. Their recipe is that of their digits; for pretrained
+    averages of larger images at 32 px. A few target images are adapted to as by
+    every method here; their code does not say how. Their recipe is that of their digits; for pretrained
     networks they have none, and DomainBed's stands in. Several source domains count as one.
 
     Figures to reach from USPS to MNIST, MNIST to SVHN and SVHN to MNIST: with 10 samples a class 93.67, 57.16, 91.81 %,
@@ -91,8 +91,6 @@ class MAda(LearnerMethod):
 
 class MAdaLearner(Learner[MAda]):
     """The loss of `MAda`, and the fictitious domains."""
-
-    adaptation_rate = 10.0
 
     pushed: torch.Tensor
     labels: torch.Tensor
