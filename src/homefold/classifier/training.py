@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Literal
 
 import torch
 from torch.nn import functional as F
@@ -32,8 +30,6 @@ def fit_classifier(
     seed: int,
     device: torch.device | str = "cpu",
     reporter: ProgressReporter | None = None,
-    initial: Mapping[str, torch.Tensor] | None = None,
-    keep: Literal["best", "last"] = "best",
 ) -> Classifier:
     """Train on source features and keep the epoch that is most accurate on held-out source features.
 
@@ -47,8 +43,6 @@ def fit_classifier(
         seed: initialisation and order follow from it.
         device: where to train; the result stays there.
         reporter: is told of each epoch.
-        initial: weights to go on from, as `state_dict` gives them; none begins anew.
-        keep: the epoch to keep, the best on the held-out features or the last.
 
     Returns:
         The classifier, frozen, with `held_out_accuracy` and `best_epoch` set.
@@ -60,8 +54,6 @@ def fit_classifier(
     train_y, held_y = (y.to(device, torch.long) for y in (train_y, held_y))
     with isolated_seed(seed, "classifier", "initialisation"):
         model = Classifier(train_z.shape[1], num_classes, config.kind, config.hidden_dim)
-    if initial is not None:
-        model.load_state_dict(dict(initial))
     model.to(device)
     learn = _training_step(model, config, train_z.device)
     best, best_state = (-1.0, -math.inf), {}
@@ -78,7 +70,7 @@ def fit_classifier(
                     f"with learning_rate {config.learning_rate:g} and features as large as "
                     f"{float(train_z.abs().max()):.3g}; lower learning_rate, or normalise the features."
                 )
-            if (accuracy, -held_out_loss) > best or keep == "last":
+            if (accuracy, -held_out_loss) > best:
                 best = (accuracy, -held_out_loss)
                 model.held_out_accuracy, model.best_epoch = accuracy, epoch + 1
                 best_state = {name: value.clone() for name, value in model.state_dict().items()}

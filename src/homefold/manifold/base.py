@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
@@ -243,8 +243,6 @@ def fit_manifold(
     seed: int,
     device: torch.device | str = "cpu",
     reporter: ProgressReporter | None = None,
-    initial: Mapping[str, torch.Tensor] | None = None,
-    keep: Literal["best", "last"] = "best",
 ) -> Manifold:
     """Fit the configured manifold to source features and measure it on held-out ones.
 
@@ -256,9 +254,6 @@ def fit_manifold(
         seed: all randomness follows from it.
         device: where to train; the result stays there.
         reporter: is told of each epoch.
-        initial: weights to go on from, of a manifold of the same kind; 1-NN takes none. A bank among them counts for
-            nothing. The discriminator of a GAN, which nobody keeps, always begins anew.
-        keep: the epoch to keep, the best on `held_out` or the last.
 
     Returns:
         The manifold, frozen, with its `report`; `require_usable` says whether it may be used.
@@ -272,8 +267,6 @@ def fit_manifold(
         seed=seed,
         device=device,
         reporter=reporter or SilentReporter(),
-        initial=initial,
-        keep=keep,
     )
     return fitted
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -20,7 +20,7 @@ from homefold.manifold.base import (
     nearly_constant,
     report_on,
 )
-from homefold.manifold.training import Batches, fused_adamw, load_weights, train_epochs
+from homefold.manifold.training import Batches, fused_adamw, train_epochs
 from homefold.runtime.captured_step import CapturedStep, capturer_for
 from homefold.runtime.progress import ProgressReporter
 from homefold.runtime.seeding import generator, isolated_seed
@@ -101,8 +101,6 @@ def fit_gan(
     *,
     seed: int,
     reporter: ProgressReporter,
-    initial: Mapping[str, torch.Tensor] | None,
-    keep: Literal["best", "last"],
     **_: Any,
 ) -> GAN:
     """Train a GAN and keep the generator that covers held-out source features best; see `fit_manifold`."""
@@ -110,7 +108,6 @@ def fit_gan(
     with isolated_seed(seed, "manifold", "gan", "initialisation"):
         model = build_gan(config, train.shape[1]).to(device)
         discriminator = mlp(train.shape[1], *reversed(config.hidden), 1).to(device)
-    load_weights(model, initial)
     # A GAN's weights circle around good ones: it is their mean that is judged and kept.
     averaged = copy.deepcopy(model).requires_grad_(False)
     optimizers = [fused_adamw(network, config, betas=(0.5, 0.999)) for network in (discriminator, model)]
@@ -129,9 +126,7 @@ def fit_gan(
 
     judge = _Judge(averaged, train, held_out, seed)
     trouble = "The GAN's weights became NaN or infinite by"
-    best_epoch = train_epochs(
-        averaged, config, train, learn, judge, seed=seed, reporter=reporter, keep=keep, trouble=trouble
-    )
+    best_epoch = train_epochs(averaged, config, train, learn, judge, seed=seed, reporter=reporter, trouble=trouble)
     averaged.freeze()
     draw = generator(seed, "manifold", "gan", "bank")
     averaged.bank_latents = torch.randn(config.bank_size, config.latent_dim, generator=draw).to(device)

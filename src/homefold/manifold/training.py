@@ -3,36 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from typing import Literal
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import nn
 
 from homefold.config.manifold import ManifoldConfig
-from homefold.errors import ConfigError, TrainingDivergedError
+from homefold.errors import TrainingDivergedError
 from homefold.manifold.base import Manifold
 from homefold.runtime.progress import ProgressReporter
 from homefold.runtime.seeding import generator
 
-__all__ = ["Batches", "fused_adamw", "load_weights", "train_epochs", "training_rate"]
+__all__ = ["Batches", "fused_adamw", "train_epochs", "training_rate"]
 
 Batches = Iterator[tuple[int, torch.Tensor, torch.Tensor, float]]
 """How many steps came before, features (b, d), noise (b, latent_dim) and the learning rate of each step of an epoch."""
-
-
-def load_weights(manifold: Manifold, initial: Mapping[str, torch.Tensor] | None) -> None:
-    """Give a manifold the weights of another of the same shape, if any, and leave its bank as it is."""
-    if initial is None:
-        return
-    weights = {name: value for name, value in initial.items() if not name.startswith("bank_")}
-    wanted = {name: value.shape for name, value in manifold.named_parameters()}
-    if {name: value.shape for name, value in weights.items()} != wanted:
-        raise ConfigError(
-            "the manifold cannot go on from these weights: their names or shapes differ from its own; "
-            "give the state of one of the same kind, widths and feature dimensions."
-        )
-    manifold.load_state_dict(weights, strict=False)
 
 
 def fused_adamw(
@@ -58,13 +43,12 @@ def train_epochs(
     *,
     seed: int,
     reporter: ProgressReporter,
-    keep: Literal["best", "last"],
     trouble: str,
 ) -> int:
-    """Run the epochs, leave the best or the last weights in `model`, and return the epoch they come from.
+    """Run the epochs, leave the best weights in `model`, and return the epoch they come from.
 
     Args:
-        model, config, train, seed, reporter, keep: as in `fit_manifold`.
+        model, config, train, seed, reporter: as in `fit_manifold`.
         learn: makes the steps of an epoch and returns its figures.
         judge: the score of `model` on held-out features, higher being better, and its figures.
         trouble: how the error begins when a figure or the score is no number any more.
@@ -80,7 +64,7 @@ def train_epochs(
                 score, found = judge()
                 numbers.append(score)
                 figures |= found
-                if score > best_score or keep == "last":
+                if score > best_score:
                     best_score, best_epoch = score, epoch + 1
                     best_state = {name: value.clone() for name, value in model.state_dict().items()}
             if not all(map(math.isfinite, numbers)):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
@@ -14,7 +13,7 @@ from torch.nn import functional as F
 from homefold.config.manifold import ManifoldConfig, manifold_named
 from homefold.errors import ConfigError
 from homefold.manifold.base import SLOPE, Manifold, ManifoldReport, baseline_cosine, explained_share, mlp, report_on
-from homefold.manifold.training import Batches, fused_adamw, load_weights, train_epochs
+from homefold.manifold.training import Batches, fused_adamw, train_epochs
 from homefold.manifold.vae_gradient import VAEGradient, linear_layers
 from homefold.runtime.captured_step import CapturedStep, capturer_for
 from homefold.runtime.progress import ProgressReporter
@@ -134,14 +133,11 @@ def fit_vae(
     *,
     seed: int,
     reporter: ProgressReporter,
-    initial: Mapping[str, torch.Tensor] | None,
-    keep: Literal["best", "last"],
     **_: Any,
 ) -> VAE:
     """Train a VAE and keep the weights that reconstruct held-out source features best; see `fit_manifold`."""
     with isolated_seed(seed, "manifold", config.kind, "initialisation"):
         model = build_vae(config, train.shape[1])
-    load_weights(model, initial)
     model.to(train.device)
     step = _training_step(model, config, min(config.batch_size, len(train)))
 
@@ -158,9 +154,7 @@ def fit_vae(
         return -loss, {"held_out": loss}
 
     trouble = f"The loss of the manifold ({config.kind}) became NaN or infinite in"
-    best_epoch = train_epochs(
-        model, config, train, learn, judge, seed=seed, reporter=reporter, keep=keep, trouble=trouble
-    )
+    best_epoch = train_epochs(model, config, train, learn, judge, seed=seed, reporter=reporter, trouble=trouble)
     model.zero_grad(set_to_none=True)
     model.freeze()
     chosen = even_subset(len(train), config.bank_size, generator(seed, "manifold", "bank"))
