@@ -70,7 +70,6 @@ def test_few_shot_adaptation_goes_on_with_the_trained_learner(task_for, unseen):
     task = task_for(Plain(), adapt=few)
     before, after = Plain().train(task).stages
     assert Plain().planned_stages(task.key) == (before.id, after.id)
-    assert after.state["report"]["history"][-1]["loss"] < after.state["report"]["history"][0]["loss"]
     images = torch.from_numpy(few.images).permute(0, 3, 1, 2).float() / 255
     losses = []
     for stage in (before, after):

@@ -47,7 +47,7 @@ def make_cifar10_c(
         corruptions: those to make.
         severities: all five make one file a corruption, as published; fewer make one file each,
             `<corruption>-<severity>.npy`.
-        seed: of all draws; the same seed makes the same files on every machine.
+        seed: of all draws; the same seed makes the same files.
         reporter: is told the progress.
 
     Returns:
