@@ -145,6 +145,11 @@ ANSWERS = {
         "By {check-error|digits-dg, 20|together} points; mean confidence "
         "{check-error|digits-dg, 20|mean confidence (naive)}",
     ),
+    "few-shot": (
+        "Why was few-shot adaptation behind the paper?",
+        "Too few steps on samples alone, {few-shot-ways|samples alone, 20 at 0.1, constant|C of samples} %; on source "
+        "and samples together {few-shot-ways|source and samples, 400 at 1|mean}, on other directions",
+    ),
     "what-did-not-help": (
         "What did not help?",
         "33 settings, each with its figure and commit",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from statistics import mean
 
 from selection_study import by_target, common, held_out_accuracy, left_out_scores, read_of, study, summary
 from writing import markdown
@@ -102,23 +101,6 @@ def others() -> str:
 
 def _ms(times: Mapping[str, Mapping[str, float]], method: str) -> str:
     return f"{1000 * times[method]['inference_per_image']:.2f}" if method in times else ""
-
-
-@table("few-shot")
-def few_shot() -> str:
-    """A few labelled target images a class, before the study."""
-    names = {"deep-all": "Deep All", F: "f, no projection", "vae": "full method"}
-    lines = []
-    for shots in (0, 7, 10):
-        for method, name in names.items():
-            here = {
-                run.facts["split"].split(",")[0]: 100 * run.accuracy
-                for run in records("before-few-shot")
-                if run.method == method and run.facts["shots"] == shots and run.accuracy is not None
-            }
-            cells = [plain(here[pair]) for pair in ("usps->mnist", "mnist->svhn", "svhn->mnist")]
-            lines.append([f"{name}, {shots} a class", *cells, plain(mean(here.values()))])
-    return markdown(["%", "USPS to MNIST", "MNIST to SVHN", "SVHN to MNIST", "mean"], lines)
 
 
 @table("ensembles")
