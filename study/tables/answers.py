@@ -147,8 +147,8 @@ ANSWERS = {
     ),
     "few-shot": (
         "Why was few-shot adaptation behind the paper?",
-        "Too few steps on samples alone, {few-shot-ways|samples alone, 20 at 0.1, constant|C of samples} %; on source "
-        "and samples together {few-shot-ways|source and samples, 400 at 1|mean}, on other directions",
+        "Too few steps, on samples alone: {few-shot-ways|samples alone, 20 at 0.1, constant|C of samples} %, now "
+        "{few-shot-ways|source and samples, 400 at 1|mean}",
     ),
     "what-did-not-help": (
         "What did not help?",
