@@ -6,7 +6,7 @@ import io
 import logging
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -110,15 +110,17 @@ def largest_differences(
     )
 
 
-def time_ratios(model: Homefold, runtime: Any, images: np.ndarray, turns: int) -> list[tuple[float, float]]:
+def time_ratios(
+    model: Homefold, runtime: Any, images: np.ndarray, turns: int, clock: Callable[[], float] = time.perf_counter
+) -> list[tuple[float, float]]:
     """By turn, how long onnxruntime takes for these images at once as a multiple of torch, and torch's seconds."""
     found = []
     for _ in range(turns):
-        began = time.perf_counter()
+        began = clock()
         runtime.run(list(OUTPUTS), {INPUT: images})
-        between = time.perf_counter()
+        between = clock()
         model.trained.answer(ImageSet(images))
-        eager = time.perf_counter() - between
+        eager = clock() - between
         found.append(((between - began) / eager, eager))
     return found
 
