@@ -1,6 +1,6 @@
 """`homefold serve` beside the bare model: images a second at 1, 8 and 64 clients, added latency, and a long soak.
 
-    python benchmarks/serving.py --out results/serving_2core.json
+    OMP_NUM_THREADS=1 python benchmarks/serving.py --out results/serving_1thread_2core.json
     python benchmarks/serving.py --soak 10000 --preset small --out results/serving_soak_2core.json
     python benchmarks/serving.py --quick
 

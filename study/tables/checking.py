@@ -33,13 +33,30 @@ def check_error() -> str:
     return markdown(["images a class and source", "cases", "accuracy", *_COLUMNS.values(), "inside the interval"], rows)
 
 
-@table("check-error-domains")
-def check_error_domains() -> str:
-    """The same where temperature and threshold come from classifiers that did not see the domain."""
-    names = ("thresholded", "thresholded, unseen domains", "difference", "difference, unseen domains")
+@table("check-candidates")
+def check_candidates() -> str:
+    """Mean absolute error of other ways, by the number of source domains."""
+    ways = {
+        "confidence": "mean confidence (naive)",
+        "thresholded": "thresholded",
+        "together": "together",
+        "shifted threshold": "shifted threshold",
+        "shifted regression": "shifted regression",
+        "halves": "halves",
+    }
     rows = [
-        [f"{row['data']}, {row['images']}", *(f"{row[name]:.1f}" for name in names)]
-        for row in computed("check-error")["rows"]
+        [str(row["sources"]), str(row["cases"]), *(f"{row[name]:.1f}" for name in ways)]
+        for row in computed("check-candidates")["rows"]
     ]
-    head = ["images a class and source", *(name.replace(", unseen domains", ", domains") for name in names)]
-    return markdown(head, rows)
+    return markdown(["source domains", "cases", *ways.values()], rows)
+
+
+@table("check-trainings")
+def check_trainings() -> str:
+    """The mean confidence, and the same corrected by trainings without a source domain."""
+    rows = [
+        [str(row["cases there"]), f"{row['confidence there']:.1f}", f"{row['trainings']:.1f}"]
+        for row in computed("check-candidates")["rows"]
+        if row["cases there"]
+    ]
+    return markdown(["cases", "mean confidence (naive)", "corrected"], rows)
