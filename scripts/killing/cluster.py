@@ -127,6 +127,14 @@ class Campaign:
         driver.wait()
         self._end(driver)
 
+    def tell(self, arguments: argparse.Namespace, seconds: int) -> None:
+        """Print the figures as JSON, and write them where they are wanted."""
+        asked = {name: vars(arguments)[name] for name in ("images", "shard_size", "nodes", "seed")}
+        facts = {"kills": dict(self.killed), "jobs": self.jobs, "faults": self.faults, **asked, "seconds": seconds}
+        print(json.dumps(facts), flush=True)
+        if arguments.out:
+            arguments.out.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
     def _start(self) -> subprocess.Popen[bytes]:
         command = self.ground.command("ray", self.ground.answers, len(self.nodes))
         environment = {**os.environ, "RAY_ADDRESS": self.cluster.address}
@@ -188,17 +196,7 @@ def main(words: Sequence[str] | None = None) -> int:
         try:
             campaign = Campaign(ground, cluster, [add_node(cluster) for _ in range(arguments.nodes)], arguments.seed)
             campaign.run(arguments.kills)
+            campaign.tell(arguments, round(time.monotonic() - began))  # the cluster takes half a minute to end
         finally:
             cluster.shutdown()
-    facts = {
-        "kills": dict(campaign.killed),
-        "jobs": campaign.jobs,
-        "images": arguments.images,
-        "faults": campaign.faults,
-    }
-    facts |= {"shards": -(-arguments.images // arguments.shard_size), "nodes": arguments.nodes, "seed": arguments.seed}
-    facts["seconds"] = round(time.monotonic() - began)
-    print(json.dumps(facts))
-    if arguments.out:
-        arguments.out.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     return 1 if campaign.faults else 0
