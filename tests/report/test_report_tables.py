@@ -52,9 +52,8 @@ def test_a_figure_its_interval_its_test_and_the_papers(tmp_path: Path) -> None:
         "control": "Δ +2.00, p = 0.074",
         "paper": "paper 81.79 (+1.21)",
     }
-    assert cell.best
     assert row_of(table, "Full method, VAE").control == "w/o G_φ"
-    assert not cell_of(table, "w/o G_φ", "sketch").best
+    assert not any(cell.best for row in table.rows for cell in row.cells)
 
 
 def test_the_average_is_taken_over_targets_for_each_seed(tmp_path: Path) -> None:
@@ -168,7 +167,6 @@ def test_every_suite_has_its_table_in_the_papers_shape(tmp_path: Path) -> None:
     scarce = tables["scarce-pacs-resnet18-quick"]
     assert scarce.rows[0].label == "Deep All, 20 % of each source"
     assert not any(cell.published for row in scarce.rows for cell in row.cells)
-    assert cell_of(scarce, "Full method, VAE, 20 %", "photo").best
     stopping = tables["stopping-pacs-resnet18-quick"]
     assert stopping.columns == tuple(
         f"ε = {epsilon}".replace("-", "−") for epsilon in (-200, -100, -50, -20, -10, 0, 10, 20, 50, 100, 200)
@@ -211,8 +209,8 @@ def test_any_other_suite_gets_methods_against_targets(tmp_path: Path) -> None:
     (table,) = tables_of(tmp_path, records).values()
     assert [row.label for row in table.rows] == ["Deep All", "brand-new"]
     assert table.columns == ("north", "south", "Avg.")
-    assert "one seed, so no spread and no test" in table.caption
-    assert all(cell.best for row in table.rows for cell in row.cells)
+    assert "one seed, so no spread, no test, and nothing in bold" in table.caption
+    assert not any(cell.best for row in table.rows for cell in row.cells)
 
 
 def test_methods_by_other_names_meet_their_printed_figures(tmp_path: Path) -> None:
@@ -376,14 +374,6 @@ def test_another_selection_rule_stands_in_the_title(tmp_path: Path) -> None:
         "pacs-resnet18-quick": "pacs · resnet18 · quick",
         "pacs-resnet18-quick-last": "pacs · resnet18 · quick · selection last",
     }
-
-
-def test_a_mean_over_fewer_seeds_is_never_the_best(tmp_path: Path) -> None:
-    records = [record(method="deep-all", seed=s, accuracy=0.7) for s in (0, 1)]
-    records += [record(method="vae", seed=s, accuracy=0.8) for s in (0, 1)] + [record(method="gan", accuracy=0.9)]
-    (table,) = tables_of(tmp_path, records).values()
-    assert cell_of(table, "Full method, VAE", "sketch").best
-    assert not cell_of(table, "Full method, GAN", "sketch").best
 
 
 def test_an_interval_ends_where_accuracies_do(tmp_path: Path) -> None:

@@ -13,8 +13,10 @@ from homefold.store.locking import locked_beside
 if TYPE_CHECKING:
     from homefold.evaluation.planning import Plan, Planner
 
-__all__ = ["plan_path", "read_plan", "write_plan"]
+__all__ = ["NO_SIGNAL", "plan_path", "read_plan", "write_plan"]
 
+NO_SIGNAL = "no_signal"
+"""The fact of a run that is not done since its method would train as Deep All under another name: why."""
 _FORMAT = 1
 
 

@@ -1,9 +1,9 @@
-"""The report as plain data: what stands at its head, its tables, its figures, and what is not there."""
+"""The report as plain data: its verdict, tables and figures, what is not there, and how it was made."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from homefold.report.code_versions import in_words
@@ -12,6 +12,7 @@ from homefold.report.names import shown_name
 from homefold.report.runs import SETTINGS, Run, RunFolder, setups
 from homefold.report.tables import build_tables
 from homefold.report.tables.table import Table
+from homefold.report.verdict import Verdict, verdicts
 from homefold.runtime.progress import ProgressReporter
 
 __all__ = ["Report", "build_report"]
@@ -24,7 +25,8 @@ class Report:
     """All that a report says.
 
     Args:
-        facts: what stands at its head, by name.
+        verdicts: what stands at its head, one for each table that compares methods.
+        facts: how it was made, by name.
         sections: of figures, in order; one without figures is named as absent.
         failures: a line for each failed run.
         missing: a line for each method with runs that were planned and have no record.
@@ -32,6 +34,7 @@ class Report:
     """
 
     title: str
+    verdicts: tuple[Verdict, ...]
     facts: dict[str, str]
     tables: tuple[Table, ...]
     sections: tuple[FigureKind, ...]
@@ -72,6 +75,7 @@ class Report:
         """Plain values of all but the pictures."""
         return {
             "title": self.title,
+            "verdict": [asdict(verdict) for verdict in self.verdicts],
             "facts": self.facts,
             "tables": [table.as_dict() for table in self.tables],
             "figures": [
@@ -95,6 +99,7 @@ def build_report(
     datasets = _names(run.dataset for run in folder.runs)
     return Report(
         title=f"Results on {datasets}",
+        verdicts=tuple(verdicts(tables)),
         facts=_facts(folder, command),
         tables=tuple(tables),
         sections=tuple(sections),
@@ -106,7 +111,7 @@ def build_report(
 
 def _facts(folder: RunFolder, command: str) -> dict[str, str]:
     runs = folder.runs
-    done, left = sum(run.ok for run in runs), len(folder.missing)
+    done, left = sum(run.ok for run in runs), sum(not run.no_signal for run in folder.missing)
     versions = dict.fromkeys(f"{name} {version}" for run in runs for name, version in run.versions.items())
     trained = _training_seconds(runs)
     commands = dict.fromkeys(run.command for run in (*runs, *folder.missing) if run.command)
@@ -158,7 +163,7 @@ def _failure(run: Run) -> str:
 def _missing(runs: tuple[Run, ...]) -> list[str]:
     """What was asked for and not done, a line for each suite, setup and method."""
     grouped: dict[tuple[str, str, str], list[Run]] = {}
-    for setup, members in setups(runs).items():
+    for setup, members in setups([run for run in runs if not run.no_signal]).items():
         for run in members:
             grouped.setdefault((run.suite, setup.title, run.method), []).append(run)
     lines = []

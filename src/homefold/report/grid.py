@@ -22,6 +22,7 @@ class Grid:
         seeds: all that any run of the grid has or is planned to have; a place without one of them misses it.
         values: by (row, column), by seed.
         failed: seeds that ended in an error, by (row, column).
+        refused: places of methods that have no signal in the protocol, by (row, column).
         looks: how often the runs of a row look at an image, by row; a row whose runs do not say so is missing.
     """
 
@@ -30,6 +31,7 @@ class Grid:
     seeds: tuple[int, ...]
     values: dict[tuple[RowKey, str], dict[int, float]]
     failed: dict[tuple[RowKey, str], set[int]]
+    refused: frozenset[tuple[RowKey, str]] = frozenset()
     looks: dict[RowKey, int] = field(default_factory=dict)
 
     def at(self, row: RowKey, column: str) -> dict[int, float]:
@@ -72,6 +74,7 @@ def lay_out(
     found: dict[tuple[RowKey, str], dict[int, dict[Hashable, float]]] = {}
     failed: dict[tuple[RowKey, str], set[int]] = {}
     units: dict[str, set[Hashable]] = {}
+    refused: set[tuple[RowKey, str]] = set()
     looks: dict[RowKey, int] = {}
     for run in runs:
         place = (row(run), column(run))
@@ -84,6 +87,8 @@ def lay_out(
             by_unit[unit(run)] = shown
         elif run.failed:
             failed.setdefault(place, set()).add(run.seed)
+        elif run.no_signal:
+            refused.add(place)
     values = {
         (key, name): {seed: sum(of.values()) / len(of) for seed, of in by_seed.items() if set(of) == units[name]}
         for (key, name), by_seed in found.items()
@@ -91,7 +96,7 @@ def lay_out(
     rows = (order_rows or _by_method)(list(dict.fromkeys(key for key, _ in found)))
     columns = sorted(units, key=lambda name: (first(name), numeric(name)))
     seeds = sorted({seed for by_seed in found.values() for seed in by_seed})
-    return Grid(tuple(rows), tuple(columns), tuple(seeds), values, failed, looks)
+    return Grid(tuple(rows), tuple(columns), tuple(seeds), values, failed, frozenset(refused), looks)
 
 
 def _by_method(rows: Sequence[RowKey]) -> list[RowKey]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from homefold.config.migration import current_settings
 from homefold.errors import DataError
-from homefold.evaluation.plan_file import read_plan
+from homefold.evaluation.plan_file import NO_SIGNAL, read_plan
 from homefold.evaluation.record_lines import is_number, not_a_record, read_record_lines
 from homefold.evaluation.records import RunRecord
 from homefold.evaluation.selection import Choice, settings_of
@@ -62,6 +62,11 @@ class Run(RunRecord):
     def failed(self) -> bool:
         """Whether it was tried and has none."""
         return self.recorded and self.accuracy is None
+
+    @property
+    def no_signal(self) -> str:
+        """Why its method was refused in this protocol, where it would have trained as Deep All; else empty."""
+        return "" if self.recorded else str(self.facts.get(NO_SIGNAL, ""))
 
     @property
     def looks(self) -> int | None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
 
-__all__ = ["NOTHING", "Comparison", "Summary", "compare", "summarise", "summarise_percent"]
+__all__ = ["NOTHING", "SURE_BELOW", "Comparison", "Summary", "compare", "summarise", "summarise_percent"]
 
 CONFIDENCE = 0.95
+SURE_BELOW = 0.05
+"""Seeds support a difference whose p is below this."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,11 @@ class Comparison:
     difference: float
     p: float | None
 
+    @property
+    def sure(self) -> bool:
+        """Whether the seeds support the difference."""
+        return self.p is not None and self.p < SURE_BELOW
+
 
 def summarise(values: Collection[float]) -> Summary | None:
     """Mean, standard deviation and confidence interval; None when there is no value.
@@ -78,18 +85,31 @@ def summarise_percent(values: Collection[float]) -> Summary | None:
     return replace(summary, low=max(0.0, summary.low), high=min(100.0, summary.high))
 
 
-def compare(values: Mapping[int, float], control: Mapping[int, float]) -> Comparison | None:
-    """A paired test over the seeds that both have, of values by seed; None when they share no seed."""
-    seeds = sorted(set(values) & set(control))
+def compare(values: Sequence[Mapping[int, float]], control: Sequence[Mapping[int, float]]) -> Comparison | None:
+    """A paired test of values by seed, of each target: over the seeds that both have on every target, or None.
+
+    The targets are given and the seeds are the sample. So the spread of the differences is taken within each target,
+    and its degrees of freedom are Welch and Satterthwaite's; of one target it is the plain paired t-test.
+
+    >>> compare([{0: 2.0, 1: 3.0}], [{0: 1.0, 1: 1.0}]).difference
+    1.5
+    """
+    seeds = sorted(set.intersection(*(set(of_target) for of_target in (*values, *control))))
     if not seeds:
         return None
-    differences = np.array([values[seed] - control[seed] for seed in seeds])
+    pairs = zip(values, control, strict=True)
+    differences = np.array([[ours[seed] - others[seed] for seed in seeds] for ours, others in pairs])
     return Comparison(float(differences.mean()), _paired_p(differences))
 
 
 def _paired_p(differences: np.ndarray) -> float | None:
-    if len(differences) < 2:
+    """p of differences `(targets, seeds)`."""
+    targets, seeds = differences.shape
+    if seeds < 2:
         return None
-    if np.ptp(differences) <= 1e-9:
-        return 1.0 if np.abs(differences).max() <= 1e-9 else None
-    return float(stats.ttest_1samp(differences, 0.0).pvalue)
+    if np.ptp(differences, axis=1).max() <= 1e-9:
+        return 1.0 if abs(differences.mean()) <= 1e-9 else None
+    variances = differences.var(axis=1, ddof=1) / seeds
+    freedom = variances.sum() ** 2 / (variances**2 / (seeds - 1)).sum()
+    t = targets * differences.mean() / math.sqrt(variances.sum())
+    return float(2 * stats.t.sf(abs(t), freedom))

@@ -22,7 +22,8 @@ _SMALL = 0.1
 
 def cost_tables(folder: RunFolder) -> list[Table]:
     """One table for each setup that has times: of leave-one-domain-out, or of the other protocols where that is not."""
-    everything = replace(folder, runs=(*folder.runs, *folder.missing), missing=())
+    planned = (run for run in folder.missing if not run.no_signal)
+    everything = replace(folder, runs=(*folder.runs, *planned), missing=())
     found = of_kind(everything, "targets", "samplers") or of_kind(everything, *_FALLBACK)
     return [_table(setup, once(runs)) for setup, runs in found if any(_timed(run) for run in runs)]
 

@@ -10,13 +10,15 @@ from typing import Any
 from homefold.report.grid import Grid, lay_out
 from homefold.report.names import in_order, shown_name
 from homefold.report.runs import Run, Setup, slug
+from homefold.report.statistics import SURE_BELOW
 from homefold.report.tables.published import PublishedTable, place_of, published_table
-from homefold.report.tables.rows import TableRows
-from homefold.report.tables.table import Cell, Table
+from homefold.report.tables.rows import AVERAGE, TableRows
+from homefold.report.tables.table import Table
 
 __all__ = ["ORACLE", "TableGroup", "make_table", "target_grid"]
 
 ORACLE = "† Models were selected on the target itself (oracle): not a fair comparison."
+_ONE_METHOD = ("beta", "stopping")  # kinds that vary a setting rather than compare methods
 _LEAVE_ONE_OUT = ("", "leaveonedomainout", "leaveoneout", "lodo")
 
 
@@ -68,6 +70,7 @@ def make_table(
         rows=marked if setup.oracle else rows.rows,
         oracle=setup.oracle,
         suite=group.suite,
+        leads=rows.leads if group.kind not in _ONE_METHOD else (),
     )
 
 
@@ -82,7 +85,7 @@ def _caption(group: TableGroup, rows: TableRows, published: PublishedTable | Non
     runs = group.runs
     seeds = sorted({run.seed for run in runs})
     followed = [shown_name(method) for method in in_order(run.method for run in runs if run.recipe == "authors")]
-    sentences = [_how_measured(len(seeds), [cell for row in rows.rows for cell in row.cells])]
+    sentences = [_how_measured(len(seeds), rows)]
     facts = [
         ("Protocol", sorted({run.protocol for run in runs})),
         ("selection", sorted({run.selection for run in runs})),
@@ -94,6 +97,7 @@ def _caption(group: TableGroup, rows: TableRows, published: PublishedTable | Non
     ]
     named = "; ".join(f"{what} {', '.join(filter(None, values)) or 'not recorded'}" for what, values in facts)
     sentences.append(f"{named}; {sum(run.ok for run in runs)} runs finished, {_left(group, rows)}.")
+    sentences += [f"–: {reason}" for reason in dict.fromkeys(run.no_signal for run in runs) if reason]
     if group.setup.oracle:
         sentences.append(ORACLE)
     if published:
@@ -102,25 +106,30 @@ def _caption(group: TableGroup, rows: TableRows, published: PublishedTable | Non
     return " ".join(sentences)
 
 
-def _how_measured(seeds: int, cells: Sequence[Cell]) -> str:
-    """What the signs in the cells mean, as far as they are there."""
-    compared = any(cell.comparison for cell in cells)
+def _how_measured(seeds: int, rows: TableRows) -> str:
+    """What the signs in the cells mean, as far as they are there, and what a figure in bold needs."""
+    cells = [cell for row in rows.rows for cell in row.cells]
     parts = ["Accuracy on the unseen target in %"]
     if seeds > 1:
         parts.append("mean ± standard deviation over seeds, [95 % confidence interval, Student’s t]")
     else:
-        parts.append("one seed, so no spread and no test")
-    signs = []
-    if compared:
-        test = ", with the p of a two-sided paired t-test over seeds, not adjusted for the number of tests"
-        signs.append(f"Δ: difference to the control named in the row{test if seeds > 1 else ''}.")
-    if any(cell.best for cell in cells):
-        signs.append("Bold: the highest mean of those run here under the same setting with all their seeds.")
-    return " ".join([f"{': '.join(parts)}.", *signs])
+        parts.append("one seed, so no spread, no test, and nothing in bold")
+    sentences = [f"{': '.join(parts)}."]
+    if any(cell.comparison for cell in cells):
+        sentences.append("Δ: difference to the control named in the row.")
+    if seeds > 1 and (any(cell.comparison for cell in cells) or any(lead.ahead for lead in rows.leads)):
+        over = " (Avg.: over targets and seeds)" if rows.columns[-1] == AVERAGE else ""
+        sentences.append(f"p: two-sided paired t-test over seeds{over}, not adjusted for the number of tests.")
+    if seeds > 1 and any(lead.ahead for lead in rows.leads):
+        bold = f"p < {SURE_BELOW:g} against every other row under the same setting with as many seeds"
+        none = "" if any(cell.best for cell in cells) else "; no figure here has that"
+        sentences.append(f"Bold: {bold}{none}.")
+    return " ".join(sentences)
 
 
 def _left(group: TableGroup, rows: TableRows) -> str:
-    failed, planned = sum(run.failed for run in group.runs), sum(not run.recorded for run in group.runs)
+    failed = sum(run.failed for run in group.runs)
+    planned = sum(not run.recorded and not run.no_signal for run in group.runs)
     missing = rows.expected - rows.done
     if not failed and not missing:
         return "none missing"

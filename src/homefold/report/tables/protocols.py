@@ -50,7 +50,9 @@ def _single_source_tables(group: TableGroup) -> list[Table]:
     for source in dict.fromkeys(setting_of(run, "source", "unknown") for run in group.runs):
         part = replace(group, runs=tuple(run for run in group.runs if setting_of(run, "source", "unknown") == source))
         published = part.published(source=plain_target(source))
-        rows = make_rows(target_grid(part.runs, published), published, label=lambda row: shown_name(row[0]))
+        grid = target_grid(part.runs, published)
+        # One training answers for all these targets.
+        rows = make_rows(grid, published, label=lambda row: shown_name(row[0]), together=True)
         tables.append(make_table(part, rows, published, about=f"trained on {source} alone", name=source))
     return tables
 

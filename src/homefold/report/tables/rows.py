@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 from homefold.report.grid import Grid, RowKey
 from homefold.report.names import control_of, short_name
-from homefold.report.statistics import compare, summarise_percent
+from homefold.report.statistics import summarise_percent
 from homefold.report.tables.published import PublishedFigure, PublishedTable, plain_target
-from homefold.report.tables.table import Cell, Row
+from homefold.report.tables.standing import Standing, compare_rows, standing
+from homefold.report.tables.table import Cell, Lead, Row
 
 __all__ = ["AVERAGE", "TableRows", "make_rows"]
 
@@ -19,12 +20,13 @@ AVERAGE = "Avg."
 
 @dataclass(frozen=True)
 class TableRows:
-    """Columns, rows, and how many of the runs they need are there."""
+    """Columns, rows, who leads the last column, and how many of the runs they need are there."""
 
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
     done: int
     expected: int
+    leads: tuple[Lead, ...] = ()
 
 
 def make_rows(
@@ -36,38 +38,69 @@ def make_rows(
     best_within: Callable[[RowKey], str] | None = None,
     average: bool = True,
     others: bool = True,
+    together: bool = False,
 ) -> TableRows:
-    """The rows that were run, then those that only the paper has."""
-    best_within = best_within or setting
-    keys = list(grid.columns)
-    average = average and len(keys) > 1
-    cells: dict[RowKey, list[Cell]] = {}
+    """The rows that were run, then those that only the paper has; `together` as in `compare_rows`."""
+    average = average and len(grid.columns) > 1
+    places = [(column,) for column in grid.columns] + ([grid.columns] if average else [])
     controls = {row: _control(grid, row) for row in grid.rows}
-    for row, control in controls.items():
-        printed = [published.find(row[0], setting(row), column) if published else None for column in keys]
-        cells[row] = [_cell(grid, row, control, column, figure) for column, figure in zip(keys, printed, strict=True)]
-        if average:
-            cells[row].append(_cell(grid, row, control, None, _mean(printed)))
+    cells = {
+        row: [
+            _cell(grid, row, control, columns, _printed(published, row[0], setting(row), columns), together)
+            for columns in places
+        ]
+        for row, control in controls.items()
+    }
+    leads = []
+    for rivals in _grouped(grid.rows, best_within or setting):
+        for index, columns in enumerate(places):
+            found = standing(grid, rivals, columns, together=together)
+            if found.supported:
+                cells[found.order[0]][index] = replace(cells[found.order[0]][index], best=True)
+        if found.order:
+            paper = _printed(published, "vae", setting(found.order[0]), places[-1])
+            leads.append(_lead(found, cells[found.order[0]][-1], label, paper))
     rows = [
         Row(label(row), tuple(place), control=short_name(control[0]) if (control := controls[row]) else "")
-        for row, place in _with_best(cells, best_within).items()
+        for row, place in cells.items()
     ]
     if published and others:
         rows += _published_rows(grid, published, setting, average=average)
     done = sum(len(values) for values in grid.values.values())
-    expected = len(grid.rows) * len(keys) * len(grid.seeds)
-    return TableRows((*keys, AVERAGE) if average else tuple(keys), tuple(rows), done, expected)
+    expected = len(grid.seeds) * (len(grid.rows) * len(grid.columns) - len(grid.refused))
+    columns = (*grid.columns, AVERAGE) if average else grid.columns
+    return TableRows(columns, tuple(rows), done, expected, tuple(leads))
+
+
+def _grouped(rows: Sequence[RowKey], by: Callable[[RowKey], str]) -> list[list[RowKey]]:
+    groups: dict[str, list[RowKey]] = {}
+    for row in rows:
+        groups.setdefault(by(row), []).append(row)
+    return list(groups.values())
 
 
 def _cell(
-    grid: Grid, row: RowKey, control: RowKey | None, column: str | None, published: PublishedFigure | None
+    grid: Grid,
+    row: RowKey,
+    control: RowKey | None,
+    columns: tuple[str, ...],
+    published: PublishedFigure | None,
+    together: bool,
 ) -> Cell:
-    """The cell of a row in a column, or of its average."""
-    values = grid.averages(row) if column is None else grid.at(row, column)
-    others = {} if control is None else grid.averages(control) if column is None else grid.at(control, column)
-    failed = grid.failed_at(row, *grid.columns) - set(values) if column is None else grid.failed_at(row, column)
-    comparison = compare(values, others) if control else None
+    """The cell of a row: of one column, or of the mean of several; a dash where the method has no signal."""
+    if any((row, column) in grid.refused for column in columns):
+        return Cell(text="–")
+    values = grid.at(row, columns[0]) if len(columns) == 1 else grid.averages(row)
+    failed = grid.failed_at(row, *columns) - set(values)
+    comparison = compare_rows(grid, row, control, columns, together=together) if control else None
     return Cell(summarise_percent(values.values()), len(grid.seeds), len(failed), published, comparison)
+
+
+def _lead(found: Standing, cell: Cell, label: Callable[[RowKey], str], paper: PublishedFigure | None) -> Lead:
+    """The lead in words: over the next row, and over Deep All."""
+    beaten = dict.fromkeys(row for row in (*found.order[1:2], found.plain) if row is not None)
+    ahead = tuple((label(row), found.ahead[row]) for row in beaten)
+    return Lead(label(found.order[0]), cell, ahead, found.supported, tuple(map(label, found.fewer)), paper)
 
 
 def _control(grid: Grid, row: RowKey) -> RowKey | None:
@@ -79,27 +112,19 @@ def _control(grid: Grid, row: RowKey) -> RowKey | None:
     return None if more else control
 
 
+def _printed(
+    published: PublishedTable | None, method: str, setting: str, columns: tuple[str, ...]
+) -> PublishedFigure | None:
+    """The paper's figure of a method, or the mean of several."""
+    return _mean([published.find(method, setting, column) for column in columns]) if published else None
+
+
 def _mean(figures: Sequence[PublishedFigure | None]) -> PublishedFigure | None:
     """The mean of the paper's figures, where it has all of them."""
+    if len(figures) == 1:
+        return figures[0]
     means = [figure.mean for figure in figures if figure]
     return PublishedFigure(sum(means) / len(means)) if means and len(means) == len(figures) else None
-
-
-def _with_best(cells: dict[RowKey, list[Cell]], setting: Callable[[RowKey], str]) -> dict[RowKey, list[Cell]]:
-    """Mark the highest figure of each column and setting, and those that look the same, when there is a choice.
-
-    A mean over fewer seeds than another has does not compare with it, and is not marked.
-    """
-    width = len(next(iter(cells.values()), []))
-    for which in {setting(row) for row in cells}:
-        for column in range(width):
-            places = {row: place[column] for row, place in cells.items() if setting(row) == which}
-            found = {row: cell.summary for row, cell in places.items() if cell.summary}
-            most = max((summary.n for summary in found.values()), default=0)
-            means = {row: round(s.mean, places[row].decimals) for row, s in found.items() if s.n == most}
-            for row, mean in means.items():
-                cells[row][column] = replace(places[row], best=len(found) > 1 and mean == max(means.values()))
-    return cells
 
 
 def _published_rows(

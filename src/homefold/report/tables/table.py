@@ -9,7 +9,7 @@ from typing import Any
 from homefold.report.statistics import Comparison, Summary
 from homefold.report.tables.published import PublishedFigure
 
-__all__ = ["Cell", "Row", "Table"]
+__all__ = ["Cell", "Lead", "Row", "Table"]
 
 MINUS = "−"
 
@@ -23,7 +23,7 @@ class Cell:
         expected: how many seeds there should be.
         failed: how many ended in an error.
         comparison: with the row's control.
-        best: whether no row has a better figure in this column.
+        best: whether the seeds support that it is ahead of every other row in this column.
         text: stands instead of a figure.
     """
 
@@ -63,7 +63,7 @@ class Cell:
         """The confidence interval, in brackets."""
         if self.summary is None or self.summary.low is None or self.summary.high is None:
             return ""
-        return f"[{self._number(self.summary.low)}, {self._number(self.summary.high)}]"
+        return f"[{self.number(self.summary.low)}, {self.number(self.summary.high)}]"
 
     @property
     def against_control(self) -> str:
@@ -72,15 +72,15 @@ class Cell:
             return ""
         p = self.comparison.p
         sure = "" if p is None else ", p < 0.001" if p < 0.001 else f", p = {p:.3f}"
-        return f"Δ {self._signed(self.comparison.difference)}{sure}"
+        return f"Δ {self.signed(self.comparison.difference)}{sure}"
 
     @property
     def against_paper(self) -> str:
         """The paper's figure, and ours minus it."""
         if self.published is None or self.expected == 0:
             return ""
-        printed = f"paper {self._number(self.published.mean)}"
-        return f"{printed} ({self._signed(self.to_paper)})" if self.to_paper is not None else printed
+        printed = f"paper {self.number(self.published.mean)}"
+        return f"{printed} ({self.signed(self.to_paper)})" if self.to_paper is not None else printed
 
     @property
     def to_paper(self) -> float | None:
@@ -120,15 +120,17 @@ class Cell:
         }
 
     def _figure(self, mean: float, std: float | None) -> str:
-        return self._number(mean) + ("" if std is None else f" ± {self._number(std)}")
+        return self.number(mean) + ("" if std is None else f" ± {self.number(std)}")
 
     def _printed(self, figure: PublishedFigure) -> str:
-        return self._number(figure.mean) + ("" if figure.std is None else f" ± {figure.std:.1f}")
+        return self.number(figure.mean) + ("" if figure.std is None else f" ± {figure.std:.1f}")
 
-    def _number(self, value: float) -> str:
+    def number(self, value: float) -> str:
+        """A value with the decimals of this cell."""
         return f"{value:.{self.decimals}f}".replace("-", MINUS)
 
-    def _signed(self, value: float | None) -> str:
+    def signed(self, value: float | None) -> str:
+        """A difference with its sign."""
         rounded = round(value or 0.0, self.decimals)
         sign = MINUS if rounded < 0 else "+" if rounded > 0 else "±"
         return f"{sign}{math.fabs(rounded):.{self.decimals}f}"
@@ -150,6 +152,27 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Lead:
+    """Who leads the last column of a table, among rows under one setting.
+
+    Args:
+        first: the row's name.
+        cell: its figure.
+        ahead: names of rows it is compared with, the next one and Deep All, and how far it is ahead of each.
+        supported: whether the seeds support that it is ahead of every other row.
+        fewer: names of rows with too few seeds to compete.
+        paper: the printed figure of the paper's own method.
+    """
+
+    first: str
+    cell: Cell
+    ahead: tuple[tuple[str, Comparison | None], ...]
+    supported: bool
+    fewer: tuple[str, ...]
+    paper: PublishedFigure | None
+
+
+@dataclass(frozen=True)
 class Table:
     """A table with its title and all that must be known to read it.
 
@@ -158,6 +181,7 @@ class Table:
         caption: protocol, selection, preset, number of runs, and what the signs mean.
         stub: heads the column of labels.
         oracle: models were selected on the target.
+        leads: who leads it, under each setting.
     """
 
     name: str
@@ -168,6 +192,7 @@ class Table:
     rows: tuple[Row, ...]
     oracle: bool = False
     suite: str = ""
+    leads: tuple[Lead, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
