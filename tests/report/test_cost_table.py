@@ -78,3 +78,25 @@ def test_where_nothing_was_left_out_the_other_protocols_are_shown(tmp_path: Path
     (table,) = costs(tmp_path, records)
     assert table.rows[0].cells[1].summary is not None
     assert table.rows[0].cells[1].summary.n == 2
+
+
+def test_parameters_stand_beside_the_papers(tmp_path: Path) -> None:
+    counts = {"deep-all": 11_180_103, "vae": 11_318_904, "jigen": None}
+    records = [timed(m, 0, 1, 0.001, facts={"parameters": count} if count else {}) for m, count in counts.items()]
+    (table,) = costs(tmp_path, records)
+    assert table.columns[-1] == "Parameters, M"
+    assert {row.label: (row.cells[-1].main, row.cells[-1].against_paper) for row in table.rows} == {
+        "Deep All": ("11.18", ""),
+        "JiGen": ("not recorded", ""),
+        "Full method, VAE": ("11.32", "paper 11.32 (±0.00)"),
+        "RSC (paper)": ("11.18", ""),
+        "EISNet (paper)": ("23.50", ""),
+        "MMLD (paper)": ("12.75", ""),
+        "DDAIG (paper)": ("12.18", ""),
+    }
+
+
+def test_another_network_has_no_parameters_of_the_papers(tmp_path: Path) -> None:
+    (table,) = costs(tmp_path, [timed("vae", 0, 1, 0.001, backbone="resnet50", facts={"parameters": 2})])
+    assert [row.label for row in table.rows] == ["Full method, VAE"]
+    assert "50 to 100 ms" not in table.caption

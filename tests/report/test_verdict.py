@@ -13,6 +13,7 @@ from homefold.report.tables import build_tables
 from homefold.report.tables.table import Table
 from homefold.report.verdict import Verdict, verdicts
 
+FEW_SHOT = {"suite": "few-shot", "protocol": "few-shot"}
 NOISE = (0.003, -0.002, 0.001, -0.004)
 
 
@@ -26,7 +27,7 @@ def runs_of(accuracies: dict[str, float], seeds: int, **changes: Any) -> list[di
     ]
 
 
-def made(folder: Path, records: list[dict[str, Any]]) -> tuple[Table, Verdict]:
+def table_and_verdict(folder: Path, records: list[dict[str, Any]]) -> tuple[Table, Verdict]:
     table, *_ = build_tables(read_runs(write_runs(folder, records)))
     (verdict,) = verdicts([table])
     return table, verdict
@@ -42,7 +43,7 @@ def bold(table: Table) -> list[tuple[str, str]]:
 
 
 def test_a_lead_that_the_seeds_support_is_bold_and_said(tmp_path: Path) -> None:
-    table, verdict = made(tmp_path, runs_of({"deep-all": 0.7, "vae": 0.8}, 3))
+    table, verdict = table_and_verdict(tmp_path, runs_of({"deep-all": 0.7, "vae": 0.8}, 3))
     assert bold(table) == [("Full method, VAE", column) for column in ("sketch", "photo", "Avg.")]
     (finding,) = verdict.findings
     assert finding.support == "supported by the seeds"
@@ -54,7 +55,7 @@ def test_a_lead_that_the_seeds_support_is_bold_and_said(tmp_path: Path) -> None:
 
 
 def test_a_lead_within_the_noise_is_neither_bold_nor_called_supported(tmp_path: Path) -> None:
-    table, verdict = made(tmp_path, runs_of({"deep-all": 0.7, "gan": 0.8, "vae": 0.801}, 2))
+    table, verdict = table_and_verdict(tmp_path, runs_of({"deep-all": 0.7, "gan": 0.8, "vae": 0.801}, 2))
     assert bold(table) == []
     assert "no figure here has that" in table.caption
     (finding,) = verdict.findings
@@ -64,7 +65,7 @@ def test_a_lead_within_the_noise_is_neither_bold_nor_called_supported(tmp_path: 
 
 
 def test_with_one_seed_nothing_is_bold(tmp_path: Path) -> None:
-    table, verdict = made(tmp_path, runs_of({"deep-all": 0.5, "vae": 0.9}, 1))
+    table, verdict = table_and_verdict(tmp_path, runs_of({"deep-all": 0.5, "vae": 0.9}, 1))
     assert bold(table) == []
     assert "nothing in bold" in table.caption
     assert verdict.findings[0].support == "one seed"
@@ -73,14 +74,14 @@ def test_with_one_seed_nothing_is_bold(tmp_path: Path) -> None:
 
 def test_a_mean_over_fewer_seeds_is_never_the_best(tmp_path: Path) -> None:
     records = runs_of({"deep-all": 0.7, "vae": 0.8}, 3) + runs_of({"gan": 0.9}, 1)
-    table, verdict = made(tmp_path, records)
+    table, verdict = table_and_verdict(tmp_path, records)
     assert {label for label, _ in bold(table)} == {"Full method, VAE"}
     assert verdict.findings[0].behind[-1] == "Not compared, with fewer than 3 seeds: Full method, GAN."
 
 
 def test_a_lead_over_one_row_alone_is_not_bold(tmp_path: Path) -> None:
     """Ahead of Deep All surely, of 1-NN not: the best is not known."""
-    table, _ = made(tmp_path, runs_of({"deep-all": 0.7, "nearest": 0.799, "vae": 0.8}, 3))
+    table, _ = table_and_verdict(tmp_path, runs_of({"deep-all": 0.7, "nearest": 0.799, "vae": 0.8}, 3))
     assert bold(table) == []
 
 
@@ -96,7 +97,7 @@ def test_each_setting_has_a_finding_of_its_own(tmp_path: Path) -> None:
             facts={"shots": shots},
         )
     ]
-    table, verdict = made(tmp_path, records)
+    table, verdict = table_and_verdict(tmp_path, records)
     assert [finding.leads.split(" leads")[0] for finding in verdict.findings] == [
         "Full method, VAE, 0 per class",
         "Full method, VAE, 7 per class",
@@ -114,7 +115,7 @@ def test_targets_of_one_training_are_no_samples_of_their_own(tmp_path: Path) -> 
         for t in ("sketch", "photo", "art_painting")
         for s in (0, 1)
     ]
-    table, _ = made(tmp_path, records)
+    table, _ = table_and_verdict(tmp_path, records)
     average = table.rows[1].cells[-1].comparison
     assert average is not None
     assert average.p is not None

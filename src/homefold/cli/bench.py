@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from homefold.cli.bench_board import BenchBoard
-from homefold.cli.bench_tables import choices_of, print_tables
 from homefold.cli.domain_from import DomainFromFlag
 from homefold.cli.ending import when_stopped
 from homefold.cli.output import fact_table, note, print_json, result_console, typed
 from homefold.cli.parsing import Arg, DeviceFlag, JsonFlag, Names, PluginFlag, Positional, parse, unique
 from homefold.errors import ConfigError
 from homefold.runtime.progress import RichReporter
+from homefold.runtime.text import counted
 
 if TYPE_CHECKING:
     from homefold.evaluation.options import BenchOptions
@@ -144,7 +144,8 @@ class BenchCommand:
 def run(arguments: Sequence[str]) -> int:
     """Plan, show the plan, do it, show the table; 1 when a run failed."""
     command = parse(BenchCommand, "bench", arguments)
-    from homefold.evaluation.bench import run_bench  # imports torch, which --help does not need
+    from homefold.cli.bench_tables import choices_of, print_tables  # imports scipy, which --help does not need
+    from homefold.evaluation.bench import run_bench  # imports torch, as little
     from homefold.evaluation.planning import Planner, make_plan, records_path
 
     options = command.options(typed("homefold", "bench", *arguments))
@@ -204,12 +205,14 @@ def _plan_facts(summary: dict[str, Any]) -> dict[str, str]:
     kinds = ", ".join(
         f"{counts['needed']} {kind} ({counts['done']} done)" for kind, counts in summary["trainings"].items()
     )
+    left_out = "; ".join(f"{counted(n, 'run')}, since {reason}" for reason, n in summary["left_out"].items())
     return {
         "Suite": f"{summary['suite']} on {summary['dataset']}",
         "Protocol": f"{summary['protocol']}: {summary['description']}",
         "Selection": summary["selection"],
         "Runs": f"{summary['runs']}: {summary['done']} done, {summary['to_do']} to do{failed}",
         "Trainings": f"{summary['trainings_to_do']} to do: {kinds}",
+        **({"Left out": left_out} if left_out else {}),
     }
 
 

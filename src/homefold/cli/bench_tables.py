@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from statistics import stdev
 
@@ -12,21 +13,27 @@ from homefold.cli.bench_board import show_seconds
 from homefold.cli.output import note, result_console, result_table, show_share
 from homefold.evaluation.records import RunRecord
 from homefold.evaluation.selection import Choice, choices, choose, settings_of
+from homefold.report.grid import Grid, RowKey, lay_out
+from homefold.report.runs import Run
+from homefold.report.statistics import summarise
+from homefold.runtime.text import counted
 
 __all__ = ["choices_of", "print_tables"]
 
+_MOST_TARGETS = 12
 _PEEKED = "on the target itself: an upper bound, not a result"
 
 
 def print_tables(records: Sequence[RunRecord], path: Path) -> None:
-    """The accuracies, of what was chosen where a rule chose among candidates; the choices; and what failed."""
+    """The accuracies, of what was chosen where a rule chose among candidates; the choices; what failed, what is next."""
     console = result_console()
+    seeds = len({record.seed for record in records})
     if records:
         first = records[0]
         peeked = f" ({_PEEKED})" if first.selection == "oracle" else ""
-        console.print(
-            f"Accuracy on {first.dataset}, {first.protocol}, selection {first.selection}{peeked}", soft_wrap=True
-        )
+        figures = f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else "one seed"
+        head = f"Accuracy in % on {first.dataset}, {first.protocol}, selection {first.selection}{peeked}; {figures}"
+        console.print(head, soft_wrap=True)
     console.print(_accuracy_table([record for found in _by_place(records) for record in _that_count(found)]))
     if any(settings_of(record) is not None for record in records):
         console.print("What each selection rule chooses, by its mean score over seeds", soft_wrap=True)
@@ -34,9 +41,17 @@ def print_tables(records: Sequence[RunRecord], path: Path) -> None:
         console.print(f"† {_PEEKED}", soft_wrap=True)
     seconds = sum(record.seconds.get("run", 0.0) for record in records)
     console.print(f"{len(records)} runs, {show_seconds(seconds)} of work, in {path}", soft_wrap=True)
-    for record in records:
-        if record.status == "failed":
-            note(f"failed: {_name(record)} on {record.target}{_tried(record)}, seed {record.seed}: {record.error}")
+    failed = [record for record in records if record.status == "failed"]
+    for record in failed:
+        note(f"failed: {_name(record)} on {record.target}{_tried(record)}, seed {record.seed}: {record.error}")
+    for step in _next_steps(len(failed), seeds, path.parent):
+        console.print(step, soft_wrap=True)
+
+
+def _next_steps(failed: int, seeds: int, out: Path) -> list[str]:
+    again = [f"Next: the same command once more tries the {counted(failed, 'failed run')} again."] if failed else []
+    more = ["Next: one seed shows no spread; the same command with --seeds 3 adds two."] if seeds == 1 else []
+    return [*again, *more, f"Next: homefold report {shlex.quote(str(out))}  (verdict, tests, figures)"]
 
 
 def choices_of(records: Iterable[RunRecord]) -> list[Choice[RunRecord]]:
@@ -61,16 +76,23 @@ def _that_count(records: list[RunRecord]) -> Sequence[RunRecord]:
 
 
 def _accuracy_table(records: Sequence[RunRecord]) -> Table:
-    """Mean accuracy over seeds, a row for each method and variation, a column for each target."""
-    groups: dict[tuple[str, str, str], dict[str, list[RunRecord]]] = {}
+    """A row for each method and variation, a column for each target and their average; only that of very many."""
     targets = list(dict.fromkeys(record.target for record in records))
-    for record in records:
-        groups.setdefault(_row(record), {}).setdefault(record.target, []).append(record)
-    shown = 3 if any(detail for _, _, detail in groups) else 2
-    columns = ("network", "method", "varied")[:shown]
-    table = result_table(*columns, *targets, numbers=len(targets))
-    for names, cells in groups.items():
-        table.add_row(*names[:shown], *(_cell(cells.get(target, [])) for target in targets))
+    grid = lay_out(
+        [Run(**vars(record)) for record in records],
+        row=_row,
+        column=lambda run: run.target,
+        order_rows=list,
+        first=targets.index,
+    )
+    shown = grid.columns if len(targets) <= _MOST_TARGETS else ()
+    average = ("Avg.",) if len(targets) > 1 else ()
+    names = ("network", "method", "varied")[: 3 if any(row[2] for row in grid.rows) else 2]
+    table = result_table(*names, *shown, *average, numbers=len(shown) + len(average))
+    for row in grid.rows:
+        cells = [_cell(grid, row, grid.at(row, column).values(), column) for column in shown]
+        cells += [_cell(grid, row, grid.averages(row).values(), *grid.columns) for _ in average]
+        table.add_row(*row[: len(names)], *cells)
     return table
 
 
@@ -108,12 +130,9 @@ def _row(record: RunRecord) -> tuple[str, str, str]:
     return record.backbone, record.method, detail
 
 
-def _cell(records: list[RunRecord]) -> str:
-    if not records:
-        return "–"
-    values = [record.accuracy for record in records if record.accuracy is not None]
-    failed = len(records) - len(values)
-    if not values:
-        return "failed"
-    shown = show_share(sum(values) / len(values))
+def _cell(grid: Grid, row: RowKey, values: Collection[float], *columns: str) -> str:
+    summary, failed = summarise(values), len(grid.failed_at(row, *columns))
+    if summary is None:
+        return "failed" if failed else "–"
+    shown = f"{summary.mean:.1f}" + ("" if summary.std is None else f" ± {summary.std:.1f}")
     return f"{shown} ({failed} failed)" if failed else shown

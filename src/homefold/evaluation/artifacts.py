@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +16,11 @@ from homefold.methods.base import Answers
 from homefold.runtime.seeding import derive_seed
 from homefold.stages.predictions import Predictions
 from homefold.store.files import write_atomically
+from homefold.store.stage_store import Stage
 
-__all__ = ["artifact_arrays", "artifact_path", "write_artifact"]
+__all__ = ["artifact_arrays", "artifact_path", "history_arrays", "write_artifact"]
 
+_LOSSES = ("loss", "held_out_loss")
 _FEATURES, _THUMBNAILS, _THUMBNAIL_PX = 500, 64, 64
 
 
@@ -69,6 +73,19 @@ def artifact_arrays(
         arrays |= _feature_arrays(answers, source, source_features, target, seed)
         arrays |= _thumbnail_arrays(answers, source, source_features, target, seed)
     return arrays
+
+
+def history_arrays(stages: Sequence[Stage]) -> dict[str, np.ndarray]:
+    """`epoch_loss` and `epoch_held_out_loss` `(epochs,)` of the trainings of f, one after the other; or nothing.
+
+    A stage that was made from another without training has the other's report.
+    """
+    reports = [stage.state.get("report") for stage in stages if isinstance(stage.state, dict)]
+    histories = [report.get("history") or () for report in reports if isinstance(report, dict)]
+    epochs = [epoch for history, _ in groupby(histories) for epoch in history]
+    if not epochs or any(not isinstance(epoch, dict) or not epoch.keys() >= set(_LOSSES) for epoch in epochs):
+        return {}
+    return {f"epoch_{name}": np.array([epoch[name] for epoch in epochs], np.float32) for name in _LOSSES}
 
 
 def _answer_arrays(answers: Answers, target: DomainDataset) -> dict[str, np.ndarray]:

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from homefold.config import config_to_dict
 from homefold.data.dataset import DomainDataset
 from homefold.errors import HomefoldError
-from homefold.evaluation.artifacts import artifact_arrays, artifact_path, write_artifact
+from homefold.evaluation.artifacts import artifact_arrays, artifact_path, history_arrays, write_artifact
 from homefold.evaluation.planning import BenchData, Planner, Run, Unit
 from homefold.evaluation.protocols import source_dataset
 from homefold.evaluation.records import Ledger, RunRecord, require_recordable
@@ -27,7 +28,7 @@ from homefold.stages.predictions import Predictions
 from homefold.store.files import plain_json
 from homefold.store.stage_store import StageStore
 
-__all__ = ["Executor", "failed_record"]
+__all__ = ["Executor", "count_parameters", "failed_record"]
 
 _MOST_TARGETS_WITH_FEATURES = 20
 _WARM_UP_IMAGES = 64
@@ -125,6 +126,7 @@ class Executor:
             "mean_iterations": float(answers.predictions.iterations.mean()) if projected else None,
             "accuracy_before_projection": None if before is None else _accuracy(before, target.labels),
             "stages": {stage.id.name: {"seconds": stage.seconds} for stage in method.stages},
+            "parameters": count_parameters(method.networks()),
         }
         if run.candidate is not None:
             shared.scores = shared.scores or self._scores(run, data, method)
@@ -198,7 +200,7 @@ class Executor:
             target,
             seed=run.seed,
         )
-        self.keep(run.id, arrays)
+        self.keep(run.id, arrays | history_arrays(method.stages))
 
 
 def _by_domain(data: BenchData, indices: np.ndarray) -> list[tuple[str, np.ndarray]]:
@@ -208,6 +210,11 @@ def _by_domain(data: BenchData, indices: np.ndarray) -> list[tuple[str, np.ndarr
 
 def _accuracy(predictions: Predictions, labels: np.ndarray) -> float:
     return float((predictions.indices == labels).mean())
+
+
+def count_parameters(networks: Sequence[nn.Module]) -> int | None:
+    """How many numbers were learned in all; None where a method does not say which networks it has."""
+    return sum(values.numel() for network in networks for values in network.parameters()) or None
 
 
 def _held_out_rule(data: BenchData, run: Run) -> str:

@@ -49,7 +49,7 @@ def write_plan(planner: Planner, plan: Plan) -> None:
     path = plan_path(planner.options.out)
     with locked_beside(path):
         before = {run["run"]: run for run in read_plan(planner.options.out)}
-        asked = {run.id: plain_json(planner.described(run)) for run in plan.runs}
+        asked = {run.id: plain_json(planner.described(run)) for run in (*plan.runs, *plan.refused)}
         # What was asked for last stands last where code may change: a report tells from it which code counts.
         again = {name: run for name, run in before.items() if name in asked and "code" in (run.get("facts") or {})}
         kept = {name: run for name, run in before.items() if name not in again}

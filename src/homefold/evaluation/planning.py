@@ -18,6 +18,7 @@ from homefold.data.registry import list_datasets, load_dataset
 from homefold.errors import ConfigError, DataError
 from homefold.evaluation.candidates import Candidate, candidates_for
 from homefold.evaluation.options import BenchOptions
+from homefold.evaluation.plan_file import NO_SIGNAL
 from homefold.evaluation.presets import bench_config
 from homefold.evaluation.protocols import EvaluationProtocol, LeaveOneDomainOut, Split, Target, few_of_each_class
 from homefold.evaluation.records import RunRecord, read_records
@@ -87,6 +88,11 @@ class Run:
         return {name: value for name, value in (("code", code), ("titles", foreign)) if value}
 
     @property
+    def no_signal(self) -> str:
+        """Why its method would train as Deep All under another name; empty where it would not."""
+        return self.method.without_signal(*_seen_in(self.split)).partition(". ")[0]
+
+    @property
     def title(self) -> str:
         """For people."""
         parts = [self.target.name, self.method_name, self.variation.name, self.backbone, f"seed {self.seed}"]
@@ -127,6 +133,7 @@ class Plan:
         trained: those of them that are there.
         selection: the selection rule, and what it chooses among.
         candidates: all of them by method.
+        refused: runs that were asked for and will not be done, since their method has no signal in them.
     """
 
     suite: Suite
@@ -138,6 +145,7 @@ class Plan:
     trained: frozenset[str]
     selection: str
     candidates: dict[str, list[str]]
+    refused: tuple[Run, ...] = ()
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -172,6 +180,7 @@ class Plan:
             "candidates": self.candidates,
             "trainings": {kind: {"needed": wanted[kind], "done": there[kind]} for kind in sorted(wanted)},
             "trainings_to_do": sum(wanted.values()) - sum(there.values()),
+            "left_out": dict(Counter(run.no_signal for run in self.refused)),
         }
 
 
@@ -274,13 +283,7 @@ class Planner:
 
     def units(self) -> tuple[Unit, ...]:
         """All runs, grouped by what they share; a method that has no signal in any of them is refused."""
-        units = [
-            unit
-            for seed in range(self.options.first_seed, self.options.first_seed + self.options.seeds)
-            for backbone, config in self._configs.items()
-            for split in self._splits(self.data(config).dataset, seed)
-            for unit in _by_candidate(self._runs(backbone, replace(config, seed=seed), split))
-        ]
+        units = list(self._units(refused=False))
         self._require_signal(units)
         if not units:
             raise ConfigError(
@@ -289,6 +292,16 @@ class Planner:
                 f"{', '.join(self.options.targets) or 'any domain'}."
             )
         return tuple(units)
+
+    def refused(self) -> tuple[Run, ...]:
+        """The runs that were asked for and have no signal; to be called after `units`."""
+        return tuple(run for unit in self._units(refused=True) for run in unit)
+
+    def _units(self, *, refused: bool) -> Iterator[Unit]:
+        for seed in range(self.options.first_seed, self.options.first_seed + self.options.seeds):
+            for backbone, config in self._configs.items():
+                for split in self._splits(self.data(config).dataset, seed):
+                    yield from _by_candidate(self._runs(backbone, replace(config, seed=seed), split, refused=refused))
 
     def _require_signal(self, units: Sequence[Unit]) -> None:
         """Refuse a method that none of the trainings would give anything but Deep All's loss to learn from."""
@@ -320,13 +333,13 @@ class Planner:
             return replace(protocol, source_fraction=_VLCS_FRACTION)
         return protocol
 
-    def _runs(self, backbone: str, config: HomefoldConfig, split: Split) -> list[Run]:
+    def _runs(self, backbone: str, config: HomefoldConfig, split: Split, *, refused: bool) -> list[Run]:
         wanted = self.options.targets
         targets = [target for target in split.targets if not wanted or target.name in wanted]
         return [
             self._run(backbone, config, split, target, trial)
             for name in self.method_names
-            if not self._methods[backbone, name].without_signal(*_seen_in(split))
+            if bool(self._methods[backbone, name].without_signal(*_seen_in(split))) == refused
             for trial in self._trials(backbone, name)
             for target in targets
         ]
@@ -409,6 +422,7 @@ class Planner:
                 **run.variation.facts,
                 **run.facts_of_own_code,
                 **({} if run.candidate is None else {"candidate": asdict(run.candidate)}),
+                **({NO_SIGNAL: f"{run.no_signal}."} if run.no_signal else {}),
             },
         }
 
@@ -480,6 +494,7 @@ def make_plan(planner: Planner) -> Plan:
         candidates={
             name: [candidate.settings for candidate in found] for name, found in planner.candidates().items() if found
         },
+        refused=planner.refused(),
     )
 
 

@@ -68,6 +68,7 @@ class Suite:
 
 _ABLATION = ("deep-all", "without-projection", "without-features", "vae")
 _PROJECTED = ("deep-all", "without-projection", "vae")
+_RIVALS = ("jigen", "rsc")  # those of the paper's figures where data are few
 _RATES = (0.05, 0.01, 0.005, 0.001)
 _OFFSETS = (-200, -100, -50, -20, -10, 0, 10, 20, 50, 100, 200)
 
@@ -105,9 +106,9 @@ _SUITES = (
     Suite("ablation", "What each part is worth: Deep All, without G, without f, all of it.", methods=_ABLATION),
     Suite(
         "single-source",
-        "The ablation when there is one source domain only.",
+        "The ablation and two rivals when there is one source domain only.",
         protocol=SingleSource(),
-        methods=_ABLATION,
+        methods=("deep-all", *_RIVALS, *_ABLATION[1:]),
     ),
     Suite(
         "leave-two-out",
@@ -115,14 +116,19 @@ _SUITES = (
         protocol=LeaveTwoDomainsOut(),
         methods=_PROJECTED,
     ),
-    Suite("scarce", "Accuracy against the share of source images.", protocol=Scarce(), methods=_PROJECTED),
+    Suite(
+        "scarce",
+        "Accuracy against the share of source images, beside two rivals.",
+        protocol=Scarce(),
+        methods=("deep-all", *_RIVALS, *_PROJECTED[1:]),
+    ),
     Suite(
         "few-shot",
         "Adaptation to a handful of labelled target samples.",
         "digits-few-shot",
         ("digits",),
         FewShot(),
-        _PROJECTED,
+        ("deep-all", "ccsa", *_PROJECTED[1:]),
     ),
     Suite(
         "cifar10-c",

@@ -104,6 +104,10 @@ class TrainedMethod(ABC):
         """Plain values for the record: what was measured on held-out source images."""
         return {}
 
+    def networks(self) -> tuple[nn.Module, ...]:
+        """All that was trained, what serves training alone included, so that its parameters can be counted."""
+        return ()
+
     @property
     def training_seconds(self) -> float:
         """What all its stages took to train, whoever trained them."""

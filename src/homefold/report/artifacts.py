@@ -31,6 +31,7 @@ _ARRAYS = {
     },
     **{f"thumb_labels_{when}": (_WHOLE, ("thumbnails",), "classes") for when in ("before", "after")},
     **{f"thumb_domains_{when}": (_WHOLE, ("thumbnails",), "domains") for when in ("before", "after")},
+    **dict.fromkeys(("epoch_loss", "epoch_held_out_loss"), (_NUMBER, ("epochs",), "finite")),
     "curve_loss": (_NUMBER, ("curves", "any"), "finite"),
     "curve_elbow": (_WHOLE, ("curves",), ""),
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from homefold.report.figures import Figure
-from homefold.report.figures.drawing import AFTER, BEFORE, COLOURS, canvas, grouped_bars
+from homefold.report.figures.drawing import AFTER, BEFORE, COLOURS, Bars, canvas, grouped_bars
 from homefold.report.render import check_html
 from homefold.stages.check_words import HOW_WRONG, estimates_of, facts_of, headline, percent
 
@@ -136,9 +135,9 @@ def _class_balance(found: DomainCheck) -> Figure:
     names = [name for name in found.classes if name in ranked]
     expected = [100 * found.classes[name].expected for name in names]
     shares = [found.classes[name].sources for name in names]
-    series = [(_NEW, AFTER, expected, [math.nan] * len(names))]
+    series = [Bars(_NEW, AFTER, [[value] for value in expected])]
     if None not in shares:
-        series.append(("sources", BEFORE, [100 * (share or 0) for share in shares], [math.nan] * len(names)))
+        series.append(Bars("sources", BEFORE, [[100 * (share or 0)] for share in shares]))
     with canvas(max(5.2, 0.4 * len(names))) as drawn:
         grouped_bars(drawn.axes, names, series)
         drawn.axes.set_ylabel("% of images")

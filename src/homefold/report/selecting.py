@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 
 from homefold.report.artifacts import Artifact
-from homefold.report.names import FULL, full_method
+from homefold.report.names import FULL, full_method, in_order, short_name
 from homefold.report.runs import SETTINGS, Run, RunFolder, Setup, setups
 
 __all__ = [
     "SUITES",
     "Found",
-    "full_by_target",
     "full_runs",
     "kept",
     "kind_of",
@@ -19,8 +18,12 @@ __all__ = [
     "of_kind",
     "once",
     "one_per_target",
+    "own_methods",
     "setting_of",
+    "shown_by_target",
+    "shown_runs",
     "whole_sources",
+    "whose",
 ]
 
 SUITES = {
@@ -113,6 +116,20 @@ def full_runs(folder: RunFolder, runs: Sequence[Run], *arrays: str) -> tuple[str
     return method or "", [(run, artifact) for run, artifact in usable if run.method == method]
 
 
+def own_methods(runs: Sequence[Run]) -> list[str]:
+    """Methods of plugins, which stand in every figure beside ours."""
+    return in_order(run.method for run in runs if run.ok and run.facts.get("titles"))
+
+
+def shown_runs(folder: RunFolder, runs: Sequence[Run], *arrays: str) -> list[tuple[str, Found]]:
+    """The runs that kept these arrays of the full method, then of each method of a plugin."""
+    found = [full_runs(folder, runs, *arrays)]
+    found += [
+        (name, list(kept(folder, [run for run in runs if run.method == name], *arrays))) for name in own_methods(runs)
+    ]
+    return [(method, pairs) for method, pairs in found if pairs]
+
+
 def by_target(found: Found) -> dict[str, Found]:
     """By target, targets by name."""
     grouped: dict[str, Found] = {}
@@ -121,12 +138,17 @@ def by_target(found: Found) -> dict[str, Found]:
     return grouped
 
 
-def full_by_target(folder: RunFolder, *arrays: str) -> Iterator[tuple[Setup, str, str, Found]]:
-    """For each setup and target the full method that kept these arrays: setup, method, target, runs by seed."""
+def shown_by_target(folder: RunFolder, *arrays: str) -> Iterator[tuple[Setup, str, str, Found]]:
+    """For each setup, target and method of `shown_runs`: setup, method, target, runs by seed."""
     for setup, runs in whole_sources(folder):
-        method, found = full_runs(folder, runs, *arrays)
-        for target, pairs in by_target(found).items():
-            yield setup, method, target, pairs
+        for method, found in shown_runs(folder, runs, *arrays):
+            for target, pairs in by_target(found).items():
+                yield setup, method, target, pairs
+
+
+def whose(method: str) -> tuple[str, str]:
+    """What a method that is not the full one adds to the name and to the title of a figure."""
+    return ("", "") if method in FULL else (f"-{method}", f": {short_name(method)}")
 
 
 def one_per_target(found: Found) -> dict[str, tuple[Run, Artifact]]:

@@ -113,3 +113,6 @@ class Wrapped(TrainedMethod, Generic[M]):
 
     def facts(self) -> dict[str, Any]:
         return self.trained.facts()
+
+    def networks(self) -> tuple[nn.Module, ...]:
+        return self.trained.networks()

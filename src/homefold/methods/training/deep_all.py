@@ -88,6 +88,9 @@ class TrainedClassifier(TrainedMethod):
     def facts(self) -> dict[str, Any]:
         return {"features": without_history(self._features.report)}
 
+    def networks(self) -> tuple[nn.Module, ...]:
+        return self._features.net, self.layer
+
 
 def without_history(report: dict[str, Any]) -> dict[str, Any]:
     """The report of stage 1 without its epoch-by-epoch history, which would make every record long."""

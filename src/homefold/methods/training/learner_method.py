@@ -155,6 +155,9 @@ class TrainedLearner(TrainedClassifier):
         self.learner = features.learner
         super().__init__(task, features, self.learner.linear_layer())
 
+    def networks(self) -> tuple[nn.Module, ...]:
+        return (self.learner,)
+
 
 class _LearnerStage(FeatureStage):
     """A trained learner and the features it predicts from, each computed once."""

@@ -187,6 +187,10 @@ class TrainedPaperMethod(TrainedMethod):
         layer = layers[0] if len(layers) == 1 else layers
         return copy.deepcopy(ClassifierNetwork(nn.Sequential(seen.net, *prepare), layer))
 
+    def networks(self) -> tuple[nn.Module, ...]:
+        parts = (self.trained.encoder.net, self.model.classifier)
+        return parts if self.method.manifold is None else (*parts, self.model.manifold)
+
     def facts(self) -> dict[str, Any]:
         reports = self.trained.reports
         later: dict[str, Any] = {name: reports[name] for name in ("classifier", "manifold") if name in reports}

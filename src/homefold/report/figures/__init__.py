@@ -55,7 +55,7 @@ class FigureKind:
     title: str
     needs: str
     draw: Draw
-    place: int
+    place: float
     figures: tuple[Figure, ...] = ()
 
 
@@ -63,7 +63,7 @@ FIGURES: Registry[FigureKind] = Registry("figure", __name__, order=lambda kind: 
 """Every kind by title. Files that draw are imported, and matplotlib with them, when the first is asked for."""
 
 
-def figure(title: str, *, family: str, needs: str, place: int = 1000) -> Callable[[Draw], Draw]:
+def figure(title: str, *, family: str, needs: str, place: float = 1000) -> Callable[[Draw], Draw]:
     """Register the decorated function as what draws a kind of figure; the arguments are those of `FigureKind`."""
 
     def keep(draw: Draw) -> Draw:

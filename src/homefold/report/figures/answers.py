@@ -12,7 +12,7 @@ from homefold.report.figures import Figure, figure
 from homefold.report.figures.drawing import AFTER, BEFORE, canvas
 from homefold.report.names import short_name
 from homefold.report.runs import RunFolder, Setup
-from homefold.report.selecting import Found, full_by_target, full_runs, whole_sources
+from homefold.report.selecting import Found, shown_by_target, shown_runs, whole_sources, whose
 from homefold.runtime.text import counted
 
 __all__ = ["confusion_matrices", "coverage_curve", "coverage_curves", "reliability", "reliability_diagrams"]
@@ -23,10 +23,10 @@ _MOST_POINTS = 400
 _LEAST_COVERAGE = 0.05
 
 
-@figure("Confusion matrices", family="Answers", needs="answers of the full method kept as artifacts", place=12)
+@figure("Confusion matrices", family="Answers", needs="answers kept as artifacts", place=12)
 def confusion_matrices(folder: RunFolder) -> Iterator[Figure]:
     """What is taken for what on each target, all seeds together."""
-    for setup, method, target, pairs in full_by_target(folder, "labels", "predicted"):
+    for setup, method, target, pairs in shown_by_target(folder, "labels", "predicted"):
         yield _confusion(setup, method, target, pairs)
 
 
@@ -62,7 +62,8 @@ def _confusion(setup: Setup, method: str, target: str, pairs: Found) -> Figure:
     i, j = np.unravel_index(int(off.argmax()), off.shape)
     worst = f"; most frequent mistake: {names[i]} taken for {names[j]} ({off[i, j]:.0f} times)" if off.any() else ""
     alt = f"Confusion matrix of {classes} classes on {target}: {accuracy:.1f} % on the diagonal{worst}."
-    return drawn.named(f"confusion-{target}-{setup.slug}", f"Confusion on {target}", caption, alt)
+    name, title = whose(method)
+    return drawn.named(f"confusion-{target}{name}-{setup.slug}", f"Confusion on {target}{title}", caption, alt)
 
 
 class Reliability(NamedTuple):
@@ -106,26 +107,31 @@ def coverage_curve(scores: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, n
     return kept[last_of_equal] / len(scores), accuracy[last_of_equal]
 
 
-@figure("Calibration", family="Answers", needs="probabilities before and after projection kept as artifacts", place=13)
+@figure("Calibration", family="Answers", needs="probabilities kept as artifacts", place=13)
 def reliability_diagrams(folder: RunFolder) -> Iterator[Figure]:
-    """Whether confidence can be believed, before and after the projection."""
+    """Whether confidence can be believed: of what projects before and after that, of a method of a plugin as it is."""
     for setup, runs in whole_sources(folder):
-        method, found = full_runs(folder, runs, "labels", "probabilities", "probabilities_before")
-        if found:
+        for method, found in shown_runs(folder, runs, "labels", "probabilities"):
             yield _reliability(setup, method, found)
 
 
 def _reliability(setup: Setup, method: str, pairs: Found) -> Figure:
     labels = _together(pairs, "labels")
-    before, after = (reliability(_together(pairs, name), labels) for name in ("probabilities_before", "probabilities"))
+    projects = all(artifact.has("probabilities_before") for _, artifact in pairs)
+    before = [("before projection", "probabilities_before", BEFORE, "s")] if projects else []
+    after = ("after projection" if projects else "answers", "probabilities", AFTER, "o")
+    found = {
+        label: (reliability(_together(pairs, name), labels), colour, marker)
+        for label, name, colour, marker in (*before, after)
+    }
     with canvas(height=4.6, nrows=2, sharex=True, height_ratios=(3, 1)) as drawn:
         axis, below = drawn.axes
         axis.plot([0, 1], [0, 1], color="#555555", linestyle="--", linewidth=1, label="perfect")
-        edges = np.linspace(0, 1, len(before.counts) + 1)
-        for name, bins, colour, marker in (("before", before, BEFORE, "s"), ("after", after, AFTER, "o")):
+        for label, (bins, colour, marker) in found.items():
+            edges = np.linspace(0, 1, len(bins.counts) + 1)
             filled = bins.counts > 0
-            label = f"{name} projection, ECE {100 * bins.error:.1f} %"
-            axis.plot(bins.confidence[filled], bins.accuracy[filled], color=colour, marker=marker, label=label)
+            named = f"{label}, ECE {100 * bins.error:.1f} %"
+            axis.plot(bins.confidence[filled], bins.accuracy[filled], color=colour, marker=marker, label=named)
             below.stairs(bins.counts / bins.counts.sum() * 100, edges, color=colour, linewidth=1.5)
         axis.set_ylabel("share that is right")
         axis.set_ylim(0, 1.02)
@@ -133,33 +139,27 @@ def _reliability(setup: Setup, method: str, pairs: Found) -> Figure:
         below.set_xlabel("confidence")
         drawn.legend(axis, columns=2)
     caption = (
-        f"{setup.title}, {short_name(method)}. Reliability in {len(before.counts)} bins of equal width; ECE: expected "
+        f"{setup.title}, {short_name(method)}. Reliability in {len(bins.counts)} bins of equal width; ECE: expected "
         f"calibration error; n = {len(labels)} answers from {counted(len(pairs), 'run')} on all targets."
     )
-    alt = (
-        f"Reliability diagram: expected calibration error {100 * before.error:.1f} % before and "
-        f"{100 * after.error:.1f} % after the projection."
-    )
-    return drawn.named(f"reliability-{setup.slug}", "Calibration", caption, alt)
+    errors = " and ".join(f"{100 * bins.error:.1f} % {label}" for label, (bins, _, _) in found.items())
+    name, title = whose(method)
+    alt = f"Reliability diagram: expected calibration error {errors}."
+    return drawn.named(f"reliability{name}-{setup.slug}", f"Calibration{title}", caption, alt)
 
 
-@figure("Accuracy against coverage", family="Answers", needs="off-manifold scores kept as artifacts", place=14)
+@figure("Accuracy against coverage", family="Answers", needs="scores and probabilities kept as artifacts", place=14)
 def coverage_curves(folder: RunFolder) -> Iterator[Figure]:
-    """Accuracy on the answers that are given when the images farthest off the manifold are abstained from."""
-    for setup, method, target, pairs in full_by_target(folder, "labels", "predicted", "off_manifold"):
+    """Accuracy on the answers that are given when the least sure or those farthest off the manifold are not."""
+    for setup, method, target, pairs in shown_by_target(folder, "labels", "predicted"):
         yield from _coverage(setup, method, target, pairs)
 
 
 def _coverage(setup: Setup, method: str, target: str, pairs: Found) -> Iterator[Figure]:
-    scores = _together(pairs, "off_manifold").astype(np.float64)
-    usable = np.isfinite(scores)
-    if usable.sum() < 2:
+    right = _together(pairs, "labels") == _together(pairs, "predicted")
+    orders = _orders(pairs)
+    if not orders:
         return
-    right = (_together(pairs, "labels") == _together(pairs, "predicted"))[usable]
-    orders = {"off-manifold score": (scores[usable], AFTER, "-")}
-    if all(artifact.has("probabilities") for _, artifact in pairs):
-        confidence = _together(pairs, "probabilities").astype(np.float64).max(axis=1)[usable]
-        orders["lack of confidence"] = (-confidence, BEFORE, "--")
     accuracy, words = 100 * float(right.mean()), []
     with canvas(height=3.2) as drawn:
         axis = drawn.axes
@@ -181,7 +181,19 @@ def _coverage(setup: Setup, method: str, target: str, pairs: Found) -> Iterator[
         f"n = {len(right)} answers from {counted(len(pairs), 'seed')}."
     )
     alt = f"Accuracy against coverage on {target}: {accuracy:.1f} % answering all; answering half, {', '.join(words)}."
-    yield drawn.named(f"coverage-{target}-{setup.slug}", f"Abstaining on {target}", caption, alt)
+    name, title = whose(method)
+    yield drawn.named(f"coverage-{target}{name}-{setup.slug}", f"Abstaining on {target}{title}", caption, alt)
+
+
+def _orders(pairs: Found) -> dict[str, tuple[np.ndarray, str, str]]:
+    """By what is abstained, the first to go having the highest score: scores `(n,)`, colour and line."""
+    orders = {}
+    if all(artifact.has("off_manifold") and np.isfinite(artifact["off_manifold"]).all() for _, artifact in pairs):
+        orders["off-manifold score"] = (_together(pairs, "off_manifold").astype(np.float64), AFTER, "-")
+    if all(artifact.has("probabilities") for _, artifact in pairs):
+        confidence = _together(pairs, "probabilities").astype(np.float64).max(axis=1)
+        orders["lack of confidence"] = (-confidence, BEFORE, "--")
+    return orders
 
 
 def _together(pairs: Found, name: str) -> np.ndarray:

@@ -10,12 +10,20 @@ from typing import Any
 import numpy as np
 
 from homefold.report.figures import Figure, figure
-from homefold.report.figures.drawing import canvas, counted_runs, grouped_bars, method_colour, percent
+from homefold.report.figures.drawing import (
+    Bars,
+    canvas,
+    counted_runs,
+    grouped_bars,
+    grouped_bars_down,
+    method_colour,
+    percent,
+)
 from homefold.report.grid import lay_out
 from homefold.report.names import in_order, short_name
 from homefold.report.runs import Run, RunFolder, Setup
 from homefold.report.selecting import number_of, of_kind, setting_of
-from homefold.report.statistics import NOTHING, summarise
+from homefold.report.statistics import summarise
 from homefold.report.tables.group import target_grid
 
 __all__ = ["ablation_bars", "corruption_bars", "single_source_bars", "time_bars"]
@@ -54,23 +62,21 @@ def _bars_by_target(name: str, title: str, setup: Setup, runs: Sequence[Run]) ->
     grid = target_grid(runs)
     groups = [*grid.columns, "Avg."] if len(grid.columns) > 1 else list(grid.columns)
     methods = [row[0] for row in grid.rows]
-    series, words = [], []
+    series = []
     for row in grid.rows:
         places = [grid.at(row, column) for column in grid.columns]
         places += [grid.averages(row)] if len(groups) > len(places) else []
-        summaries = [summarise(place.values()) or NOTHING for place in places]
-        spreads = [math.nan if summary.std is None else summary.std for summary in summaries]
-        means = [summary.mean for summary in summaries]
-        series.append((short_name(row[0]), method_colour(row[0], methods), means, spreads))
-        words.append(f"{short_name(row[0])} {percent(means[-1])}")
+        values = [list(place.values()) for place in places]
+        series.append(Bars(short_name(row[0]), method_colour(row[0], methods), values))
+    words = [f"{bars.name} {percent(bars.means[-1])}" for bars in series]
     with canvas() as drawn:
         grouped_bars(drawn.axes, groups, series)
         drawn.axes.set_ylabel("accuracy, %")
-        cut = _begin_above_zero(drawn.axes, [height for _, _, heights, _ in series for height in heights])
+        cut = _begin_above_zero(drawn.axes, [value for bars in series for values in bars.values for value in values])
         drawn.legend()
     caption = (
-        f"{setup.title}. Accuracy on each unseen target; bars: mean over seeds, whiskers: standard deviation; "
-        f"n = {counted_runs(runs)}, seeds {', '.join(map(str, grid.seeds))}.{cut}"
+        f"{setup.title}. Accuracy on each unseen target; bars: mean over seeds, whiskers: standard deviation, "
+        f"dots: seeds; n = {counted_runs(runs)}, seeds {', '.join(map(str, grid.seeds))}.{cut}"
     )
     return drawn.named(name, title, caption, f"Bars of accuracy; {groups[-1]}: {', '.join(words)}.")
 
@@ -96,14 +102,12 @@ def corruption_bars(folder: RunFolder) -> Iterator[Figure]:
         if not any(grid.values.values()):
             continue
         methods, types = [row[0] for row in grid.rows], grid.columns
-        thickness = 0.8 / len(methods)
+        series = [
+            Bars(short_name(row[0]), method_colour(row[0], methods), [list(grid.at(row, t).values()) for t in types])
+            for row in grid.rows
+        ]
         with canvas(height=0.9 + (0.16 * len(methods) + 0.12) * len(types)) as drawn:
-            axis = drawn.axes
-            for position, row in enumerate(grid.rows):
-                means = [(summarise(grid.at(row, kind).values()) or NOTHING).mean for kind in types]
-                places = [i - 0.4 + thickness * (position + 0.5) for i in range(len(types))]
-                colour, label = method_colour(row[0], methods), short_name(row[0])
-                axis.barh(places, means, thickness * 0.94, color=colour, label=label)
+            grouped_bars_down(drawn.axes, len(types), series)
             drawn.lay_bars_down([kind.replace("_", " ") for kind in types], "accuracy, %")
             drawn.legend()
         averages = {row[0]: summarise(grid.averages(row).values()) for row in grid.rows}
@@ -111,7 +115,8 @@ def corruption_bars(folder: RunFolder) -> Iterator[Figure]:
         yield drawn.named(
             f"corruption-{setup.slug}",
             f"Types of corruption at severity {highest:g}",
-            f"{setup.title}. Severity {highest:g}, {len(types)} types, mean over seeds; n = {counted_runs(worst)}.",
+            f"{setup.title}. Severity {highest:g}, {len(types)} types, bars: mean over seeds, dots: seeds; "
+            f"n = {counted_runs(worst)}.",
             f"Bars of accuracy by type of corruption; means over types: {words or 'incomplete'}.",
         )
 

@@ -12,7 +12,7 @@ from homefold.report.figures.drawing import COLOURS, WRONG, canvas, counted_runs
 from homefold.report.grid import RowKey, lay_out
 from homefold.report.names import in_order, short_name, shown_name
 from homefold.report.runs import Run, RunFolder, Setup
-from homefold.report.selecting import full_by_target, number_of, of_kind
+from homefold.report.selecting import number_of, of_kind, shown_by_target, whose
 from homefold.report.statistics import NOTHING, summarise
 from homefold.runtime.text import counted
 
@@ -98,11 +98,11 @@ def _curves(
 @figure("Loss against step", family="Feature space", needs="loss curves kept as artifacts", place=11)
 def loss_curves(folder: RunFolder) -> Iterator[Figure]:
     """How L_S falls with the steps for single samples, with the elbow marked."""
-    for setup, _, target, pairs in full_by_target(folder, "curve_loss", "curve_elbow"):
-        yield _losses(setup, target, *pairs[0])
+    for setup, method, target, pairs in shown_by_target(folder, "curve_loss", "curve_elbow"):
+        yield _losses(setup, method, target, *pairs[0])
 
 
-def _losses(setup: Setup, target: str, run: Run, artifact: Artifact) -> Figure:
+def _losses(setup: Setup, method: str, target: str, run: Run, artifact: Artifact) -> Figure:
     curves = artifact["curve_loss"][:_MOST_CURVES].astype(np.float64)
     elbows = artifact["curve_elbow"][: len(curves)].astype(int).clip(0, curves.shape[1] - 1)
     with canvas() as drawn:
@@ -114,8 +114,9 @@ def _losses(setup: Setup, target: str, run: Run, artifact: Artifact) -> Figure:
         drawn.axes.set_ylabel("L_S = 1 − cos")
         drawn.legend(columns=2)
     caption = (
-        f"{setup.title}, target {target}, {short_name(run.method)}, seed {run.seed}. L_S = 1 − cos against the step "
+        f"{setup.title}, target {target}, {short_name(method)}, seed {run.seed}. L_S = 1 − cos against the step "
         f"for n = {len(curves)} samples; dots mark the elbow n*."
     )
     alt = f"Falling curves of the loss; elbows at {', '.join(map(str, elbows))}."
-    return drawn.named(f"loss-{target}-{setup.slug}", f"Loss against step on {target}", caption, alt)
+    name, title = whose(method)
+    return drawn.named(f"loss-{target}{name}-{setup.slug}", f"Loss against step on {target}{title}", caption, alt)

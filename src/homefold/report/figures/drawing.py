@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,19 +18,24 @@ from matplotlib import pyplot as plt
 from homefold.report.figures import Figure
 from homefold.report.names import OURS, in_order
 from homefold.report.runs import Run
+from homefold.report.statistics import NOTHING, summarise
 
 __all__ = [
     "AFTER",
     "BEFORE",
     "COLOURS",
+    "DOTS",
     "RIGHT",
     "WRONG",
+    "Bars",
     "Canvas",
     "canvas",
     "counted_runs",
     "grouped_bars",
+    "grouped_bars_down",
     "method_colour",
     "percent",
+    "seed_dots",
 ]
 
 # The palette of Okabe and Ito.
@@ -45,8 +50,18 @@ _METHOD_COLOURS = {
     "gan": "#009E73",
     "vae": "#0072B2",
 }
-_OTHER_COLOURS = ("#D55E00", "#F0E442", "#000000")
+_OTHER_COLOURS = ("#D55E00", "#F0E442", "#000000", "#882255", "#117733", "#332288", "#AA8844")
 _DOTS_PER_INCH = 150
+DOTS: dict[str, Any] = {
+    "linestyle": "",
+    "marker": "o",
+    "markersize": 3,
+    "color": "#fefefe",
+    "markeredgecolor": "#222222",
+    "markeredgewidth": 0.7,
+    "zorder": 3,
+}
+"""How the dot of a seed looks."""
 
 _STYLE: dict[Any, Any] = {
     "font.size": 10,
@@ -137,25 +152,58 @@ def method_colour(method: str, methods: Sequence[str]) -> str:
     return _OTHER_COLOURS[others.index(method) % len(_OTHER_COLOURS)]
 
 
-def grouped_bars(
-    axis: Any,
-    groups: Sequence[str],
-    series: Sequence[tuple[str, str, Sequence[float], Sequence[float]]],
-) -> None:
-    """Bars side by side in each group, with a spread where there is one.
+@dataclass(frozen=True)
+class Bars:
+    """One bar in each group.
 
     Args:
-        axis: to draw on.
-        groups: names below the bars.
-        series: name, colour, heights and spreads by group of each; NaN where there is none.
+        values: of each group, one a seed; the bar is their mean, and a dot stands for each where there are several.
     """
+
+    name: str
+    colour: str
+    values: Sequence[Collection[float]]
+
+    @property
+    def means(self) -> list[float]:
+        """The heights; NaN where there are no values."""
+        return [(summarise(values) or NOTHING).mean for values in self.values]
+
+    @property
+    def spreads(self) -> list[float]:
+        """Standard deviations; NaN where there are fewer than two values."""
+        found = [(summarise(values) or NOTHING).std for values in self.values]
+        return [math.nan if spread is None else spread for spread in found]
+
+
+def grouped_bars(axis: Any, groups: Sequence[str], series: Sequence[Bars]) -> None:
+    """Bars side by side in each group, their spread, and a dot for each seed where there are several."""
     width = 0.82 / len(series)
-    for position, (name, colour, heights, spreads) in enumerate(series):
+    for position, bars in enumerate(series):
         places = [i - 0.41 + width * (position + 0.5) for i in range(len(groups))]
-        axis.bar(places, heights, width * 0.94, label=name, color=colour)
-        axis.errorbar(places, heights, yerr=spreads, fmt="none", ecolor="#222222", elinewidth=1, capsize=2)
+        axis.bar(places, bars.means, width * 0.94, label=bars.name, color=bars.colour)
+        axis.errorbar(places, bars.means, yerr=bars.spreads, fmt="none", ecolor="#222222", elinewidth=1, capsize=2)
+        for place, values in zip(places, bars.values, strict=True):
+            axis.plot(*seed_dots(place, values, width), **DOTS)
     axis.set_xticks(range(len(groups)), [_wrapped(group) for group in groups])
     axis.tick_params(axis="x", length=0)
+
+
+def grouped_bars_down(axis: Any, groups: int, series: Sequence[Bars]) -> None:
+    """The same lying down, without spreads, for many groups with long names."""
+    thickness = 0.8 / len(series)
+    for position, bars in enumerate(series):
+        places = [i - 0.4 + thickness * (position + 0.5) for i in range(groups)]
+        axis.barh(places, bars.means, thickness * 0.94, label=bars.name, color=bars.colour)
+        for place, values in zip(places, bars.values, strict=True):
+            axis.plot(*reversed(seed_dots(place, values, thickness)), **DOTS)
+
+
+def seed_dots(place: float, values: Collection[float], width: float) -> tuple[list[float], list[float]]:
+    """Where the dots of seeds stand: spread over half of `width` around `place`, and none for a single value."""
+    if len(values) < 2:
+        return [], []
+    return [place + width * (i / (len(values) - 1) - 0.5) / 2 for i in range(len(values))], list(values)
 
 
 def counted_runs(runs: Sequence[Run]) -> str:

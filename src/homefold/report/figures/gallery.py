@@ -12,7 +12,7 @@ from homefold.report.figures import Figure, figure
 from homefold.report.figures.drawing import RIGHT, WRONG, canvas
 from homefold.report.names import short_name
 from homefold.report.runs import Run, RunFolder, Setup
-from homefold.report.selecting import full_by_target, kept, one_per_target, whole_sources
+from homefold.report.selecting import kept, one_per_target, shown_by_target, whole_sources, whose
 
 __all__ = ["corrected_gallery", "example_images", "spoiled_gallery"]
 
@@ -77,7 +77,7 @@ def spoiled_gallery(folder: RunFolder) -> Iterator[Figure]:
 
 
 def _galleries(folder: RunFolder, word: str) -> Iterator[Figure]:
-    for setup, method, target, pairs in full_by_target(folder, *_GALLERY_ARRAYS):
+    for setup, method, target, pairs in shown_by_target(folder, *_GALLERY_ARRAYS):
         yield from _gallery(setup, method, target, *pairs[0], word)
 
 
@@ -102,7 +102,8 @@ def _gallery(setup: Setup, method: str, target: str, run: Run, artifact: Artifac
         "image before and after the projection, framed blue where its class is the true one, orange where not."
     )
     alt = f"{len(places)} {target} images that the projection {word}, each beside its nearest source images."
-    yield drawn.named(f"{word}-{target}-{setup.slug}", f"{word.capitalize()} on {target}", caption, alt)
+    name, title = whose(method)
+    yield drawn.named(f"{word}-{target}{name}-{setup.slug}", f"{word.capitalize()} on {target}{title}", caption, alt)
 
 
 def _gallery_row(

@@ -64,7 +64,7 @@ _PRINTED = {
     "vae": ("Ours", r"Ours (G_\phi = VAE)", r"Ours (f_\theta + G_\phi)"),
 }
 # Methods that are compared and that the paper has no figures of: none must be found by a likeness of names.
-_NOT_PRINTED = ("ddaig", "class-means", "t3a", "tent", "ttt", "shot-im", "memo")
+_NOT_PRINTED = ("class-means", "t3a", "tent", "ttt", "shot-im", "memo")
 
 # Other names of the same domain: as DomainBed, the original archives and the paper spell them.
 _ALIASES = {
@@ -112,7 +112,7 @@ def published_table(
     """The paper's table of a kind, as far as it has one for these data.
 
     Args:
-        kind: `targets` (leave-one-domain-out), `samplers`, `single-source`, `few-shot`, `severity` or `beta`.
+        kind: `targets` (leave-one-domain-out), `samplers`, `single-source`, `few-shot`, `severity`, `beta` or `cost`.
         backbone: decides where the paper has a table for each.
         source: the only source domain, for `single-source`.
     """
@@ -124,6 +124,7 @@ def published_table(
         "few-shot": "digitsDA",
         "severity": "robust_cifar10C" if data == "cifar10c" else None,
         "beta": "beta" if data == "pacs" else None,
+        "cost": "parameters" if plain_key(backbone) == "resnet18" else None,
     }[kind]
     rows = [row for row in _rows() if row["table"] == table]
     backbones = list(dict.fromkeys(row["backbone"] for row in rows))
