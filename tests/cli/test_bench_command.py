@@ -62,11 +62,11 @@ def test_the_table_the_records_and_the_time_left(homefold: Homefold, tmp_path: P
     ended = homefold(*bench(tmp_path / "runs", *more))
     assert ended.code == 0
     records = read_records(tmp_path / "runs" / "records.jsonl")
-    shown = {(r.method, r.target): f"{100 * (r.accuracy or 0):.1f} %" for r in records}
+    shown = {(r.method, r.target): 100 * (r.accuracy or 0) for r in records}
     rows = [line.split() for line in ended.out.splitlines()]
     for method in ("deep-all", "without-projection"):
-        values = f"{shown[method, 'scan']} {shown[method, 'street']}".split()
-        assert ["digits-bn", method, *values] in rows
+        scan, street = shown[method, "scan"], shown[method, "street"]
+        assert ["digits-bn", method, f"{scan:.1f}", f"{street:.1f}", f"{(scan + street) / 2:.1f}"] in rows
     assert "leave-one-domain-out, selection source-validation" in " ".join(ended.out.split())
     assert {record.command for record in records} == {shlex.join(["homefold", *bench(tmp_path / "runs", *more)])}
     assert "[1/4] scan · deep-all · digits-bn · seed 0: " in ended.err

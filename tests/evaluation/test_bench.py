@@ -101,6 +101,11 @@ class TestTheWholeSuite:
             assert "torch" in record.versions
         assert len({record.run for record in records}) == 6
 
+    def test_a_record_counts_the_parameters_of_all_networks(self, ran):
+        counts = {record.method: record.facts["parameters"] for record in ran[1]}
+        assert counts["deep-all"] == counts["without-projection"] == counts["nearest"]
+        assert counts["deep-all"] < counts["vae"] == counts["without-features"]
+
     def test_an_artifact_holds_what_a_report_shows(self, ran, tiny_digits):
         options, records = ran
         street = tiny_digits.only("street")
@@ -118,6 +123,8 @@ class TestTheWholeSuite:
             assert sorted(arrays["thumb_index"].tolist()) == list(range(36))
             assert (arrays["thumb_target"] == street.images[arrays["thumb_index"]]).all()
             assert arrays["thumb_source_before"].shape == (36, 16, 16, 3)
+            assert arrays["epoch_loss"].shape == arrays["epoch_held_out_loss"].shape == (2,)
+            assert arrays["epoch_held_out_loss"].min() == pytest.approx(record.facts["features"]["held_out_loss"])
             projects = record.method in ("without-features", "nearest", "vae", "gan")
             assert ("target_projected" in arrays) == ("thumb_source_after" in arrays) == projects
             assert ("predicted_before" in arrays) == projects

@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 
 from homefold.evaluation.bench import run_bench
+from homefold.evaluation.execution import failed_record
 from homefold.evaluation.plan_file import plan_path, read_plan, write_plan
-from homefold.evaluation.planning import Planner, make_plan
+from homefold.evaluation.planning import Planner, make_plan, records_path
+from homefold.evaluation.records import append_record
+from homefold.report.document import build_report
 from homefold.report.runs import read_runs
+from homefold.report.tables import build_tables
 
 
 class Stopped(Exception):
@@ -40,6 +45,31 @@ def test_a_benchmark_that_was_stopped_leaves_its_whole_plan_and_the_rest_is_miss
     run_bench(options, dataset=tiny_digits)
     assert read_runs(options.out).missing == ()
     assert len(read_plan(options.out)) == 4
+
+
+def test_what_has_no_signal_is_planned_as_left_out_and_stands_in_the_report_as_a_dash(tiny, tiny_digits):
+    options = tiny("few-shot", methods=("deep-all", "ccsa"), sources=("scan",))
+    planner = Planner(options, tiny_digits)
+    plan = make_plan(planner)
+    reason = "ccsa compares source domains, and there is 1 here: nothing would be left of it but Deep All"
+    assert plan.summary()["left_out"] == {reason: 1}
+    assert [run.split.facts["shots"] for run in plan.refused] == [0]
+    assert not set(plan.refused) & set(plan.runs)
+    write_plan(planner, plan)
+    # One run is done, so that there is something to report.
+    run = plan.runs[0]
+    done = replace(failed_record(planner, run, "", torch.device("cpu")), status="finished", accuracy=0.5)
+    append_record(records_path(options.out), done)
+    folder = read_runs(options.out)
+    assert [run.no_signal for run in folder.missing if run.no_signal] == [f"{reason}."]
+    table, *_ = build_tables(folder)
+    (row,) = [row for row in table.rows if row.label == "CCSA, 0 per class"]
+    assert [cell.main for cell in row.cells] == ["–"]
+    assert f"–: {reason}." in table.caption
+    report = build_report(folder, figures=False)
+    assert report.failures == ()
+    (missing,) = [line for line in report.missing if "CCSA" in line]
+    assert "CCSA: 2 runs" in missing  # with 7 and 10 samples
 
 
 def test_plans_of_several_invocations_add_up(tiny, tiny_digits):

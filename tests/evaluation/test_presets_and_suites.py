@@ -6,11 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from homefold.classifier import build_classifier
 from homefold.config import preset_config, replace_settings
 from homefold.errors import ConfigError
+from homefold.evaluation.execution import count_parameters
 from homefold.evaluation.presets import bench_config
 from homefold.evaluation.suites import SUITES
+from homefold.manifold import build_manifold
 from homefold.methods import find_method
+from homefold.report.tables.published import published_table
+from homefold.stages.encoder import build_net
 
 
 class TestPaper:
@@ -23,6 +28,20 @@ class TestPaper:
         assert (config.features.learning_rate, config.features.epochs, config.features.batch_size) == (0.001, 200, 128)
         assert (config.manifold.epochs, config.manifold.batch_size) == (350, 64)
         assert (config.classifier.epochs, config.classifier.batch_size) == (20, 64)
+
+    def test_the_resnet_has_the_papers_11_32_million_parameters_to_the_last_one(self):
+        """f of 11,307,840, the convolutional VAE of 9,265 and C of 1,799, for the seven classes of PACS."""
+        config = bench_config("paper", "resnet18", weights="none")
+        net = build_net(config, (224, 224), pretrained=False)
+        parts = (
+            net,
+            build_manifold(config.manifold, net.feature_dim),
+            build_classifier(config.classifier, net.feature_dim, 7),
+        )
+        assert count_parameters(parts) == 11_318_904
+        printed = published_table("cost", "pacs", "resnet18")
+        assert printed is not None
+        assert printed.find("vae", "", "parameters").mean == round(count_parameters(parts) / 1e6, 2)
 
     def test_alexnet(self):
         config = bench_config("paper", "alexnet")
@@ -117,3 +136,13 @@ def test_the_backbones_of_a_suite():
     assert SUITES["pacs"].backbones_for("quick") == ("digits-bn",)
     assert SUITES["digits-dg"].backbones_for("paper") == ("digits",)
     assert SUITES["digits-dg"].backbones_for("default") == ("digits-bn",)
+
+
+def test_suites_compare_with_the_rivals_of_the_papers_figures():
+    assert {"deep-all", "jigen", "rsc", "vae"} <= set(SUITES["single-source"].methods) & set(SUITES["scarce"].methods)
+    assert "ccsa" in SUITES["few-shot"].methods
+    assert SUITES["cifar10-c"].backbones_for("default") == ("wrn-16-4",)
+    for suite in SUITES.values():
+        assert len(set(suite.methods)) == len(suite.methods)
+        for name in suite.methods:
+            find_method(name)

@@ -241,6 +241,7 @@ def artifact_arrays(method: str, target: str, seed: int, rows: int = 80) -> dict
     return {
         "labels": labels,
         "predicted": predicted,
+        "predicted_before": before.argmax(axis=1),
         "probabilities": after,
         "probabilities_before": before,
         "similarity_before": random.uniform(0.7, 0.9, rows).astype(np.float32),
@@ -264,6 +265,8 @@ def artifact_arrays(method: str, target: str, seed: int, rows: int = 80) -> dict
         "thumb_labels_after": near_after,
         "curve_loss": np.stack([0.6 * np.exp(-steps / t) + 0.03 for t in (20.0, 40.0)]),
         "curve_elbow": np.array([45, 80]),
+        "epoch_loss": (strength / np.arange(1, 9)).astype(np.float32),
+        "epoch_held_out_loss": (strength / np.arange(1, 9) + 0.1).astype(np.float32),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from homefold.report.figures.features import a_distance, mean_pairwise_a_distance
+from homefold.report.figures.distances import a_distance, mean_pairwise_a_distance
 
 
 def clouds(distance: float, n: int = 200, dim: int = 4) -> tuple[np.ndarray, np.ndarray]:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from made_up_runs import record, write_runs
+from made_up_runs import record, write_artifacts, write_runs
 
 from homefold.report.document import build_report
-from homefold.report.figures import FIGURES
+from homefold.report.figures import FIGURES, build_figures
 from homefold.report.figures.bars import ablation_bars, time_bars
 from homefold.report.runs import read_runs
 from homefold.report.tables import build_tables
@@ -54,3 +54,22 @@ def test_a_method_of_a_plugin_has_its_title_in_tables_and_figures(tmp_path: Path
         assert name in bars.alt
         assert name in times.alt
     assert [row.label for row in table.rows if not row.published][:3] == shown[:3]
+
+
+@pytest.mark.slow
+def test_a_method_of_a_plugin_stands_in_every_figure_that_its_runs_allow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {"code": "abc", "titles": {"mixing": "Mixing Up"}}
+    records = [record(method=name, facts=own if name == "mixing" else {}) for name in ("deep-all", "mixing", "vae")]
+    write_runs(tmp_path, records)
+    write_artifacts(tmp_path, records)
+    # The plane that t-SNE would take seconds to find is not what is tested here.
+    monkeypatch.setattr("homefold.report.figures.features.TSNE.fit_transform", lambda self, z: z[:, :2])
+    sections = [section for section in build_figures(read_runs(tmp_path)) if section.figures]
+    shown = {
+        section.title
+        for section in sections
+        if any("Mixing Up" in f"{drawn.title} {drawn.alt} {drawn.caption}" for drawn in section.figures)
+    }
+    assert {section.title for section in sections} - shown == {"Examples of each domain"}

@@ -14,15 +14,19 @@ from made_up_runs import CLASSES, Made, artifact_arrays, pacs_records, record, w
 from homefold.report.figures import FIGURES, build_figures
 from homefold.report.figures.answers import confusion_matrices, coverage_curves, reliability, reliability_diagrams
 from homefold.report.figures.bars import ablation_bars, time_bars
+from homefold.report.figures.bound import bound_terms, neighbour_labels, projection_bound
 from homefold.report.figures.curves import loss_curves, scarce_curves
-from homefold.report.figures.drawing import COLOURS, method_colour
-from homefold.report.figures.features import a_distance, target_distances, tsne_maps
+from homefold.report.figures.distances import a_distance, target_distances
+from homefold.report.figures.drawing import COLOURS, Bars, method_colour, seed_dots
+from homefold.report.figures.features import tsne_maps
+from homefold.report.figures.methods import method_ranks
+from homefold.report.figures.training import training_curves
 from homefold.report.runs import read_runs
 
 
 def test_every_kind_of_figure_is_drawn_from_a_full_folder(made: Made) -> None:
     assert [section.title for section in made.report.absent] == []
-    assert len(made.report.drawn) == len(FIGURES) == 17
+    assert len(made.report.drawn) == len(FIGURES) == 20
 
 
 def test_every_figure_has_words_a_count_and_valid_bytes(made: Made) -> None:
@@ -40,7 +44,7 @@ def test_every_figure_has_words_a_count_and_valid_bytes(made: Made) -> None:
 def test_figures_without_data_are_left_out_and_told(tmp_path: Path) -> None:
     folder = read_runs(write_runs(tmp_path, [record(method="vae"), record(method="deep-all")]))
     sections = build_figures(folder)
-    assert [section.title for section in sections if section.figures] == ["Time per image"]
+    assert [section.title for section in sections if section.figures] == ["All methods", "Time per image"]
     assert all(section.needs for section in sections)
 
 
@@ -66,14 +70,67 @@ def test_scarce_curves_average_the_targets(tmp_path: Path) -> None:
     assert "VAE from 60.0 % to 85.0 %" in figure.alt
 
 
-def test_distances_are_of_the_features_kept(made: Made) -> None:
+def test_distances_are_from_each_source_to_the_target(made: Made) -> None:
     (figure,) = target_distances(made.folder)
-    found = []
-    for target in ("art_painting", "cartoon", "photo", "sketch"):
-        arrays = artifact_arrays("vae", target, 0)
-        found.append(a_distance(arrays["source_features"], arrays["target_projected"]))
-    assert f"f_θ, projected {np.mean(found):.2f}" in figure.alt
-    assert "Deep All 2.00" in figure.alt
+    arrays = artifact_arrays("vae", "sketch", 0)
+    sources = [arrays["source_features"][arrays["source_domains"] == domain] for domain in range(3)]
+    found = [a_distance(source, arrays["target_projected"]) for source in sources]
+    (words,) = [part for part in figure.alt.split(". ") if part.startswith("sketch from blue, green, red")]
+    assert words.rstrip(".").endswith(f"f_θ, projected {', '.join(f'{distance:.2f}' for distance in found)}")
+
+
+def test_all_methods_stand_in_the_order_of_their_means_beside_the_papers(tmp_path: Path) -> None:
+    values = {"deep-all": 0.7, "rsc": 0.82, "vae": 0.8, "somebody-elses": 0.75}
+    records = [record(method=m, accuracy=a + s / 100, seed=s) for m, a in values.items() for s in (0, 1)]
+    (figure,) = method_ranks(read_runs(write_runs(tmp_path, records)))
+    assert figure.alt == (
+        "Means over targets, the best first: RSC 82.5 %, VAE 80.5 %, somebody-elses 75.5 %, Deep All 70.5 %."
+    )
+    assert "triangles: the paper’s figures" in figure.caption
+
+
+def test_a_bar_is_the_mean_of_its_seeds_and_each_seed_a_dot() -> None:
+    bars = Bars("VAE", "#000000", [[80.0, 82.0], [70.0], []])
+    assert bars.means[:2] == [81.0, 70.0]
+    assert bars.spreads[0] == pytest.approx(2**0.5)
+    assert np.isnan([bars.means[2], *bars.spreads[1:]]).all()
+    assert seed_dots(3.0, [80.0, 82.0], 0.4) == ([2.9, 3.1], [80.0, 82.0])
+    assert seed_dots(3.0, [80.0], 0.4) == ([], [])
+
+
+def test_trainings_are_drawn_once_for_all_methods_that_stand_on_them(tmp_path: Path) -> None:
+    records = [record(method=m) for m in ("deep-all", "without-projection", "vae")]
+    write_runs(tmp_path, records)
+    write_artifacts(tmp_path, records)
+    (figure,) = training_curves(read_runs(tmp_path))
+    assert figure.alt == ("Losses by epoch. Deep All: 0.188 in the last epoch; w/o G_φ, VAE: 0.05 in the last epoch.")
+    assert "n = 2 trainings" in figure.caption
+
+
+def test_a_feature_has_the_label_of_its_nearest_labelled_ones() -> None:
+    random = np.random.default_rng(0)
+    z, bank, labels = random.normal(size=(9, 4)), random.normal(size=(40, 4)), random.integers(0, 3, 40)
+    for row, found in zip(z, neighbour_labels(z, bank, labels), strict=True):
+        cosines = [(row @ other) / np.linalg.norm(row) / np.linalg.norm(other) for other in bank]
+        votes = [0.0, 0.0, 0.0]
+        for place in sorted(range(40), key=lambda place: -cosines[place])[:5]:
+            votes[labels[place]] += 1 + cosines[place]
+        assert found == votes.index(max(votes))
+
+
+def test_the_terms_bound_the_error_and_are_shares_of_images(made: Made) -> None:
+    runs = [run for run in made.folder.runs if run.method == "vae" and run.suite == "pacs" and run.seed == 0]
+    for run in runs:
+        artifact = made.folder.artifact(run)
+        assert artifact is not None
+        found = bound_terms(artifact, "target_projected", "predicted")
+        label = neighbour_labels(artifact["target_projected"], artifact["source_features"], artifact["source_labels"])
+        assert found.error == pytest.approx((artifact["labels"] != artifact["predicted"]).mean())
+        assert found.classifier == pytest.approx((label != artifact["predicted"]).mean())
+        assert found.label == pytest.approx((label != artifact["labels"]).mean())
+        assert found.error <= found.classifier + found.label
+    (figure,) = projection_bound(made.folder)
+    assert "n = 320 features of 4 runs" in figure.caption
 
 
 def test_the_gallery_counts_what_was_corrected_and_spoiled(made: Made) -> None:
@@ -105,7 +162,7 @@ def test_confusion_calibration_and_coverage_say_what_the_answers_give(made: Made
         for name in ("probabilities_before", "probabilities")
     ]
     (calibration,) = reliability_diagrams(made.folder)
-    assert f"{errors[0]:.1f} % before and {errors[1]:.1f} % after" in calibration.alt
+    assert f"{errors[0]:.1f} % before projection and {errors[1]:.1f} % after" in calibration.alt
 
 
 def test_the_loss_is_the_full_methods_with_its_elbows(made: Made) -> None:
@@ -121,7 +178,9 @@ def test_runs_without_probabilities_before_still_have_the_rest(tmp_path: Path) -
     write_artifacts(tmp_path, records, without=("probabilities_before", "curve_loss", "source_domains"))
     drawn = {section.title for section in build_figures(read_runs(tmp_path)) if section.figures}
     assert drawn == {
-        "A-distance between sources and target",
+        "Bound of Proposition 2",
+        "Loss by epoch",
+        "Calibration",
         "Confusion matrices",
         "Accuracy against coverage",
         "Examples of each domain",
