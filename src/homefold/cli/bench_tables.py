@@ -25,7 +25,7 @@ _PEEKED = "on the target itself: an upper bound, not a result"
 
 
 def print_tables(records: Sequence[RunRecord], path: Path) -> None:
-    """The accuracies, of what was chosen where a rule chose among candidates; the choices; what failed, what is next."""
+    """The accuracies, of what was chosen where a rule chose among candidates; the choices; what failed and is next."""
     console = result_console()
     seeds = len({record.seed for record in records})
     if records:

@@ -72,6 +72,12 @@ def _default_out(runs: Path) -> Path:
 
 def _print_summary(report: dict[str, Any], files: dict[str, list[str]]) -> None:
     console = result_console()
+    for verdict in report["verdict"]:
+        console.print(verdict["title"], style="dim", soft_wrap=True)
+        for finding in verdict["findings"]:
+            console.print(f"{finding['leads']} ({finding['support']})", style="bold", soft_wrap=True)
+            for sentence in finding["behind"]:
+                console.print(f"  {sentence}", soft_wrap=True)
     for table in report["tables"]:
         shown = result_table("", *table["columns"], title=table["title"], numbers=len(table["columns"]))
         for row in table["rows"]:
@@ -87,6 +93,6 @@ def _print_summary(report: dict[str, Any], files: dict[str, list[str]]) -> None:
 
 
 def _marked(cell: dict[str, Any]) -> str:
-    """The figure, how many of its runs are there where some are not, and a star where it is the best."""
+    """The figure, how many of its runs are there where some are not, and a star where it is surely the best."""
     few = f" ({cell['runs']} of {cell['expected']})" if 0 < cell["runs"] < cell["expected"] else ""
     return f"{cell['text']}{few}{' *' if cell['best'] else ''}"
