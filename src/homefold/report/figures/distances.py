@@ -72,7 +72,7 @@ def _target_figure(setup: Setup, panels: dict[str, dict[str, dict[str, float]]],
     columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)
     words = []
-    width, height = 4.6 * columns, 0.5 + 2.3 * rows
+    width, height = (6.4 if columns > 1 else 5.2), 0.6 + 1.9 * rows
     with canvas(width, height, nrows=rows, ncols=columns, squeeze=False, sharey=True) as drawn:
         for axis in drawn.axes.flat[len(panels) :]:
             axis.axis("off")
@@ -96,7 +96,7 @@ def _target_figure(setup: Setup, panels: dict[str, dict[str, dict[str, float]]],
     )
     title = "A-distance: each source to the target"
     alt = f"Bars of A-distance. {'. '.join(words)}."
-    return drawn.named(f"a-distance-target-{setup.slug}", title, caption, alt, wide=columns > 1)
+    return drawn.named(f"a-distance-target-{setup.slug}", title, caption, alt)
 
 
 @figure("A-distance between sources", family="Feature space", needs="features of two source domains kept as artifacts",

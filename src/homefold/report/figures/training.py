@@ -17,7 +17,7 @@ from homefold.report.selecting import kept, one_per_target, whole_sources
 __all__ = ["training_curves"]
 
 _LOSSES = ("epoch_loss", "epoch_held_out_loss")
-_COLUMNS = 3
+_COLUMNS = 2
 Trained = dict[str, tuple[Run, Artifact]]
 
 
@@ -40,7 +40,7 @@ def _panels(setup: Setup, panels: list[tuple[list[str], Trained]]) -> Figure:
     rows = math.ceil(len(panels) / columns)
     targets = sorted({target for _, found in panels for target in found})
     words = []
-    width, height = 3.1 * columns if columns > 1 else 5.2, 0.5 + 2.4 * rows
+    width, height = (6.4 if columns > 1 else 5.2), 0.6 + 2.2 * rows
     with canvas(width, height, nrows=rows, ncols=columns, squeeze=False) as drawn:
         for axis in drawn.axes.flat[len(panels) :]:
             axis.axis("off")
@@ -63,7 +63,7 @@ def _panels(setup: Setup, panels: list[tuple[list[str], Trained]]) -> Figure:
         "seed of each."
     )
     alt = f"Losses by epoch. {'; '.join(words)}."
-    return drawn.named(f"training-{setup.slug}", "Loss by epoch", caption, alt, wide=columns > 1)
+    return drawn.named(f"training-{setup.slug}", "Loss by epoch", caption, alt)
 
 
 def _lines(methods: list[str], longest: int = 34) -> list[str]:
