@@ -31,7 +31,7 @@ FRAME = """<!doctype html><body style="margin:0"><iframe style="border:0;width:{
 srcdoc="{page}"></iframe><pre id="measured"></pre><script>
 const frame = document.querySelector("iframe");
 frame.onload = () => {{
-  const page = frame.contentDocument, all = [...page.querySelectorAll("main *, header *, nav *")];
+  const page = frame.contentDocument, all = [...page.querySelectorAll(".page *")];
   const beyond = all.filter(e => !e.closest(".scroll") && e.getBoundingClientRect().right > {width} + 0.5);
   const images = [...page.images];
   const boxes = [...page.querySelectorAll(".scroll")];
