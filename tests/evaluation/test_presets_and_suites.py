@@ -140,7 +140,8 @@ def test_the_backbones_of_a_suite():
 
 def test_suites_compare_with_the_rivals_of_the_papers_figures():
     assert {"deep-all", "jigen", "rsc", "vae"} <= set(SUITES["single-source"].methods) & set(SUITES["scarce"].methods)
-    assert "ccsa" in SUITES["few-shot"].methods
+    assert {"ccsa", "fada", "m-ada"} <= set(SUITES["few-shot"].methods)
+    assert "m-ada" in SUITES["cifar10-c"].methods
     assert SUITES["cifar10-c"].backbones_for("default") == ("wrn-16-4",)
     for suite in SUITES.values():
         assert len(set(suite.methods)) == len(suite.methods)

@@ -128,7 +128,7 @@ _SUITES = (
         "digits-few-shot",
         ("digits",),
         FewShot(),
-        ("deep-all", "ccsa", *_PROJECTED[1:]),
+        ("deep-all", "ccsa", "fada", "m-ada", *_PROJECTED[1:]),
     ),
     Suite(
         "cifar10-c",
@@ -136,7 +136,7 @@ _SUITES = (
         "cifar10-c",
         ("wrn-16-4",),
         Corruption(),
-        _ABLATION,
+        ("deep-all", "m-ada", *_ABLATION[1:]),
     ),
     Suite(
         "beta",
