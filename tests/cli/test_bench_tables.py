@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from homefold.cli.bench_table import print_ending
+from homefold.cli.bench_tables import print_tables
 from homefold.evaluation.records import RunRecord
 
 
@@ -29,7 +29,7 @@ def record(method: str, target: str, seed: int, accuracy: float | None, **change
 
 
 def ending(records: list[RunRecord], capsys: pytest.CaptureFixture[str], out: str = "runs") -> list[str]:
-    print_ending(records, Path(out))
+    print_tables(records, Path(out) / "records.jsonl")
     return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
 
 
