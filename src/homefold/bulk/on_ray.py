@@ -65,7 +65,9 @@ class RayCrew:
             self._begin(worker)
 
     def _begin(self, worker: int) -> None:
-        self._waiting[self._actors[worker].ready.remote(self._files)] = (worker, True)
+        # Asked again while Ray restarts the actor: until then every other request would fail at once.
+        ready = self._actors[worker].ready.options(max_task_retries=-1)
+        self._waiting[ready.remote(self._files)] = (worker, True)
 
     def ask(self, worker: int, request: Request) -> None:
         self._waiting[self._actors[worker].do.remote(*request)] = (worker, False)
