@@ -258,7 +258,7 @@ class Homefold:
         if self._is_auto:
             counts = _counts(data, labels, domains, holdout, domain_from)
             config = _config_for(counts, {}, self.device)
-            self.reporter.message(announcement(config, int(counts.sum()), self.device))
+            self.reporter.message(announcement(config, int(counts.sum()), self.device, len(counts)))
             settled = Homefold(
                 config,
                 device=self.device,

@@ -93,6 +93,13 @@ def test_the_estimate_grows_with_images_and_epochs_and_is_told():
     device = Homefold(config, device="cpu").device
     few, many = (estimated_seconds(net, config, images, device) for images in (100, 100_000))
     assert few < many
+    calibrated = replace(config, calibrate="domains")
+    without, three, nine = (
+        estimated_seconds(net, each, 100_000, device, domains)
+        for each, domains in ((config, 9), (calibrated, 3), (calibrated, 9))
+    )
+    assert 2 * without < three < 6 * without, "three networks more, each on two thirds of the images"
+    assert 5 * without < nine
     said = announcement(config, 100, device)
     assert said.startswith("Chosen for 100 images on cpu: digits-bn at 16 px, 30 epochs")
     assert "Expect about 10 seconds." in said

@@ -128,7 +128,7 @@ def _fit_and_save(options: FitOptions, config: HomefoldConfig, device: torch.dev
         from homefold.stages.estimate import announcement
 
         counts = count_images(options.data, sources or None, options.domain_from)
-        reporter.message(announcement(config, int(counts.sum()), device))
+        reporter.message(announcement(config, int(counts.sum()), device, len(counts)))
     on_epoch = None if options.tensorboard is None else _tensorboard_writer(options.tensorboard, config.features.epochs)
     began = time.monotonic()
     with UnfinishedFit(options.out) as unfinished, when_stopped(unfinished.advice):

@@ -18,11 +18,14 @@ _ROUNDS = 2
 _OTHER_PASSES = 2
 
 
-def estimated_seconds(net: FeatureNet, config: HomefoldConfig, images: int, device: torch.device) -> float:
+def estimated_seconds(
+    net: FeatureNet, config: HomefoldConfig, images: int, device: torch.device, domains: int = 1
+) -> float:
     """Seconds of training f and of the passes over all images that follow; decoding and the small stages come on top.
 
     The passes: features of the sources and of the yardstick, one for each block whose styles are modelled, one for
-    what is familiar, and one for the features of a frozen backbone.
+    what is familiar, and one for the features of a frozen backbone. Where each of several domains is left out in turn,
+    the others are trained on and their styles are modelled again.
     """
     side, is_frozen = config.preprocessing.image_size, config.features.freeze == "backbone"
     net = net.to(device).to(memory_format=torch.channels_last).eval()
@@ -39,16 +42,19 @@ def estimated_seconds(net: FeatureNet, config: HomefoldConfig, images: int, devi
     blocks = len(config.style.blocks)
     passes = _OTHER_PASSES + blocks + (config.look.leave_familiar and blocks > 0) + is_frozen
     seconds = passes * _seconds(look, device)
-    if not is_frozen:
-        seconds += config.features.epochs * config.features.runs * _seconds(learn, device)
+    training = 0.0 if is_frozen else config.features.epochs * config.features.runs * _seconds(learn, device)
+    seconds += training
+    if config.calibrate == "domains":
+        again = blocks + (not is_frozen)
+        seconds += (domains - 1) * (training + again * _seconds(look, device)) + _seconds(look, device)
     return seconds * images / _TIMED_IMAGES
 
 
-def announcement(config: HomefoldConfig, images: int, device: torch.device) -> str:
-    """What was chosen for so many images, and how long it will take."""
+def announcement(config: HomefoldConfig, images: int, device: torch.device, domains: int = 1) -> str:
+    """What was chosen for so many images of so many domains, and how long it will take."""
     features, side = config.features, config.preprocessing.image_size
     net = build_net(config, (side, side), pretrained=False)
-    seconds = estimated_seconds(net, config, images, device)
+    seconds = estimated_seconds(net, config, images, device, domains)
     frozen = ", its weights as they are" if features.freeze == "backbone" else ""
     kept = f", {features.keep_pretrained:.0%} of the starting weights kept" if features.keep_pretrained else ""
     return (
