@@ -13,7 +13,7 @@ from homefold.config.values import Count, CountOrNone, FromZero, FromZeroBelowOn
 from homefold.errors import ConfigError
 from homefold.runtime.registry import Registry
 
-__all__ = ["MANIFOLDS", "ManifoldConfig", "ManifoldRecord", "manifold_named", "paper_manifold_config"]
+__all__ = ["MANIFOLDS", "ManifoldConfig", "ManifoldEntry", "manifold_named", "paper_manifold_config"]
 
 _MOST_LAYERS = 100
 
@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @plain_dataclass(frozen=True)
-class ManifoldRecord:
+class ManifoldEntry:
     """What there is to know of a kind of manifold; see `manifold_named`."""
 
     build: Callable[[Any, int, int], Any]
@@ -31,7 +31,7 @@ class ManifoldRecord:
     has_settings: bool
 
 
-MANIFOLDS: Registry[ManifoldRecord] = Registry("manifold", "homefold.manifold", also="or one that a plugin registers")
+MANIFOLDS: Registry[ManifoldEntry] = Registry("manifold", "homefold.manifold", also="or one that a plugin registers")
 
 
 def manifold_named(
@@ -53,7 +53,7 @@ def manifold_named(
     """
 
     def keep(fit: F) -> F:
-        MANIFOLDS.add(name, ManifoldRecord(build, fit, epochs, learning_rate, has_settings), fit)
+        MANIFOLDS.add(name, ManifoldEntry(build, fit, epochs, learning_rate, has_settings), fit)
         return fit
 
     return keep
