@@ -231,7 +231,7 @@ def test_what_cannot_be_read_is_one_plain_line(homefold: Homefold, words: list[s
     assert ended.err.count("\n") == 1
 
 
-@pytest.mark.parametrize(("command", "most"), [("fit", 50), ("predict", 46), ("evaluate", 40), ("bench", 58)])
+@pytest.mark.parametrize(("command", "most"), [("fit", 50), ("predict", 50), ("evaluate", 40), ("bench", 68)])
 def test_the_help_fits_on_a_screen_and_says_where_all_settings_are(
     homefold: Homefold, monkeypatch: pytest.MonkeyPatch, command: str, most: int
 ) -> None:

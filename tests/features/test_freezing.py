@@ -153,7 +153,7 @@ def test_freezing_alone_turns_off_what_a_preset_has_and_leaves_the_rest(preset):
     assert frozen.features.mix_style_probability == 0
     assert frozen.look.views == min(plain.look.views, 6)
     room = {"augmentation": plain.features.augmentation, "mix_style_probability": plain.features.mix_style_probability}
-    room = {**room, "freeze": plain.features.freeze, "adapter_rank": plain.features.adapter_rank}
+    room |= {name: getattr(plain.features, name) for name in ("freeze", "adapter_rank", "keep_pretrained")}
     assert replace(frozen.features, **room) == plain.features
     assert replace(frozen, features=plain.features, look=plain.look) == plain
     assert with_settings(plain, "features.freeze=backbone") == frozen
