@@ -27,7 +27,8 @@ FLAGS = (
 )
 
 # The page stands in a frame of the wanted width; what is measured there is written where the dump shows it.
-FRAME = """<!doctype html><meta charset="utf-8"><body style="margin:0"><iframe style="border:0;width:{width}px;height:900px"
+FRAME = """<!doctype html><meta charset="utf-8"><body style="margin:0">
+<iframe style="border:0;width:{width}px;height:900px"
 srcdoc="{page}"></iframe><pre id="measured"></pre><script>
 const frame = document.querySelector("iframe");
 frame.onload = () => {{
