@@ -79,6 +79,7 @@ def test_what_a_prediction_carries(fitted, street):
     }
 
 
+@pytest.mark.slow
 def test_the_same_image_gets_the_same_bytes_alone_in_a_batch_and_in_another_order(fitted, street):
     images = street.images[:64]
     together = fitted.predict(images)
@@ -424,6 +425,7 @@ class TestData:
         with pytest.raises(DataError, match="too few"):
             Homefold(quick_config, device="cpu").fit(few_digits.subset([0, 24, 100]))
 
+    @pytest.mark.slow
     def test_one_source_domain_works_and_says_what_that_means(self, few_digits, quick_config):
         said = []
 

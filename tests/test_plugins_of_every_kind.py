@@ -88,6 +88,7 @@ def test_without_the_plugin_its_names_are_unknown_before_anything_is_trained(fea
         Homefold(preset_config("small", {"features.backbone": "tiny"})).fit(load_digits_mini())
 
 
+@pytest.mark.slow
 def test_a_backbone_of_a_plugin_has_its_own_rate_and_blocks():
     load_plugin(TINY)
     assert preset_config("small", {"features.backbone": "tiny"}).features.learning_rate == 0.2
@@ -133,6 +134,7 @@ def test_a_dataset_of_a_plugin_is_listed_and_learned_from(tmp_path, capsys):
     assert (domain["domain"], domain["images"], domain["seen_in_training"]) == ("noisy", 80, False)
 
 
+@pytest.mark.slow
 def test_a_dataset_of_a_plugin_that_failed_is_gone(tmp_path):
     path = tmp_path / "stripes.py"
     path.write_text(STRIPES.read_text(encoding="utf-8") + "\n1 / 0\n", encoding="utf-8")

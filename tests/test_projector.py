@@ -106,6 +106,7 @@ def test_it_works_in_a_pipeline_and_under_cross_validation(features, quick):
     assert scores.min() > 0.9
 
 
+@pytest.mark.slow
 def test_it_serves_as_a_transformer_before_another_classifier(features, quick):
     from sklearn.neighbors import KNeighborsClassifier
 
@@ -140,6 +141,7 @@ def test_a_sparse_tensor_is_refused(projector, features):
         projector.predict(torch.from_numpy(features[0]).to_sparse())
 
 
+@pytest.mark.slow
 def test_numpy_numbers_as_parameters_are_saved(features, quick, tmp_path):
     x, y, _ = features
     odd = clone(quick).set_params(random_state=np.int64(3), hidden=np.array([64, 64]), rate=np.float32(0.05))
@@ -163,6 +165,7 @@ def test_a_projector_is_not_saved_over_what_is_no_model(projector, tmp_path):
     assert (tmp_path / "embeddings.npy").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes(features, quick, projector):
     x, y, _ = features
     assert clone(quick).fit(x, y).predict_proba(x).tobytes() == projector.predict_proba(x).tobytes()

@@ -14,6 +14,8 @@ from homefold.bulk.places import place_at, reaching
 from homefold.bulk.sources import find_source
 from homefold.errors import DataError
 
+pytestmark = pytest.mark.slow
+
 
 def address_of(path: Path) -> str:
     return f"file://{path}"

@@ -14,6 +14,9 @@ from homefold import Homefold
 from homefold.bulk.crew import Event, Failed, Lost, Ready, Request
 from homefold.errors import ConfigError, DataError, NotFiniteError
 
+pytestmark = pytest.mark.slow
+
+
 FIGURES = ("label", "confidence", "off_manifold", "similarity_before", "similarity_after", "iterations", "start")
 
 

@@ -18,6 +18,7 @@ from homefold.store.files import write_json
 
 
 @given(st.lists(st.integers(0, 30), max_size=6), st.integers(1, 40))
+@pytest.mark.slow
 def test_rows_of_files_are_cut_into_shards_without_gap_or_overlap(
     tmp_path_factory: pytest.TempPathFactory, rows: list[int], size: int
 ):

@@ -11,6 +11,8 @@ from scene import DOMAINS, Homefold, draw_bar
 from homefold.data import load_dataset
 from homefold.model import Homefold as Model
 
+pytestmark = pytest.mark.slow
+
 # A start at a random point and no step: every image is answered for alike, so the projection spoils a whole class.
 BLIND = [
     "--search.no-encoder-start",

@@ -20,6 +20,7 @@ from homefold.config import preset_config
 from homefold.model import Homefold as Model
 
 
+@pytest.mark.slow
 def test_a_fit_writes_a_model_and_says_what_to_type_next(
     homefold: Homefold, shared_photos: Path, tmp_path: Path
 ) -> None:
@@ -335,6 +336,7 @@ def test_a_disk_that_fills_while_saving_leaves_the_old_model_and_the_checkpoint(
     assert content(model) != before
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_during_training_is_a_sentence(
     homefold: Homefold, shared_photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

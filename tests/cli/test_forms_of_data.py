@@ -147,6 +147,7 @@ def test_answers_are_not_written_over_the_list_of_images(homefold: Homefold, lis
     assert "lists the images to answer for" in ended.error
 
 
+@pytest.mark.slow
 def test_answers_for_stored_images_name_their_rows(homefold: Homefold, stored: Path, shared_model: Path) -> None:
     answers = homefold("predict", shared_model, stored, "--json").json_lines
     assert [answer["path"] for answer in answers] == [f"{stored}[{i}]" for i in range(60)]

@@ -39,6 +39,7 @@ KEYS = {
 }
 
 
+@pytest.mark.slow
 def test_json_lines_hold_what_the_library_predicts(homefold: Homefold, shared_model: Path, shared_photos: Path) -> None:
     night = shared_photos / "night"
     ended = homefold("predict", shared_model, night, "--device", "cpu", "--json")
@@ -114,6 +115,7 @@ def test_answers_do_not_depend_on_the_chunks(
     assert homefold("predict", shared_model, shared_photos, "--json").out == whole
 
 
+@pytest.mark.slow
 def test_without_projection_there_is_no_off_manifold_score(
     homefold: Homefold, shared_model: Path, shared_photos: Path
 ) -> None:
@@ -153,6 +155,7 @@ def test_one_bad_image_keeps_its_own_advice(homefold: Homefold, shared_model: Pa
     assert ended.error == f"{bad} is empty (0 bytes). Replace it, or leave it out with skip_bad."
 
 
+@pytest.mark.slow
 def test_before_a_bad_image_only_complete_answers_are_printed(
     homefold: Homefold, shared_model: Path, with_bad_images: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,6 +242,7 @@ def test_skip_bad_with_nothing_but_bad_images_is_no_crash(
     assert [set(line) for line in ended.json_lines] == [{"path", "error"}]
 
 
+@pytest.mark.slow
 def test_out_writes_a_file_and_nothing_on_standard_output(
     homefold: Homefold, shared_model: Path, shared_photos: Path, tmp_path: Path
 ) -> None:
@@ -250,6 +254,7 @@ def test_out_writes_a_file_and_nothing_on_standard_output(
     assert out.read_text() == shown
 
 
+@pytest.mark.slow
 def test_a_file_of_old_answers_survives_a_failure(
     homefold: Homefold, shared_model: Path, with_bad_images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -357,6 +362,7 @@ def test_what_cannot_work_is_a_sentence(
     assert expected in ended.error
 
 
+@pytest.mark.slow
 def test_a_pipe_is_refused_at_once_and_left_out_on_request(
     homefold: Homefold, shared_model: Path, shared_photos: Path, tmp_path: Path
 ) -> None:
@@ -411,6 +417,7 @@ def test_a_projection_that_cannot_work_is_a_sentence(
 
 
 @pytest.mark.parametrize("preset", ["default", "paper", "authors", "restarts"])
+@pytest.mark.slow
 def test_every_projection_preset_of_the_command_exists(preset: str) -> None:
     own = HomefoldConfig(look=LookConfig(views=4), search=SearchConfig(steps=1))
     assert (
@@ -429,6 +436,7 @@ def test_flags_of_earlier_names_work_and_are_told_once(
     assert "--projection.no-styles is --look.no-styles now" in ended.err
 
 
+@pytest.mark.slow
 def test_answers_go_to_standard_output_also_when_a_bar_is_drawn_on_a_terminal(
     homefold: Homefold, shared_model: Path, shared_photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -322,6 +322,7 @@ def test_a_zip_without_a_members_own_header_has_a_bad_image(tmp_path):
         _pixels(replace(image, offset=7))
 
 
+@pytest.mark.slow
 def test_a_small_member_that_unfolds_to_more_than_it_says_is_not_unfolded(tmp_path):
     bomb = _patched_zip(tmp_path / "x.zip", {"a.png": bytes(10**8)}, _CENTRAL, {24: (1000).to_bytes(4, "little")})
     ((_, image),) = archive_images(bomb)

@@ -36,6 +36,9 @@ from homefold.data.given import given_images
 from homefold.data.registry import domain_names, form_at
 from homefold.errors import DataError
 
+pytestmark = pytest.mark.slow
+
+
 SIZE = (6, 6)
 
 

@@ -84,6 +84,7 @@ def test_files_of_another_origin_are_left_alone(cifar):
         make_cifar10_c(cifar, corruptions=["snow"])
 
 
+@pytest.mark.slow
 def test_some_severities_are_files_of_their_own(cifar):
     folder, made = make_cifar10_c(cifar, corruptions=["fog"], severities=[2, 5])
     assert [path.name for path in made] == ["fog-2.npy", "fog-5.npy"]

@@ -42,6 +42,7 @@ def slow_passes(image: torch.Tensor, filters: torch.Tensor, times: int) -> torch
 
 class TestFilters:
     @given(height=st.integers(1, 9), width=st.integers(1, 9), seed=st.integers(0, 2**16))
+    @pytest.mark.slow
     def test_a_pass_is_a_convolution_standardised_and_squashed(self, height: int, width: int, seed: int) -> None:
         images, filters = images_of(4, height, width, seed), random_filters(uniform(4, seed))
         passes = torch.tensor([0, 1, 2, 3])

@@ -79,6 +79,7 @@ def test_no_share_is_the_stage_that_there_was_before_the_setting(task):
     assert "keep_pretrained" not in str(only.identity)
 
 
+@pytest.mark.slow
 def test_adaptation_goes_on_from_the_interpolated_network(task):
     names = [stage.id.digest for stage in train_feature_stage(task(0.25, adapt=True)).stages]
     assert names == [one.digest for one in features_ids(task(0.25, adapt=True).key)]

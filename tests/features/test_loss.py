@@ -28,6 +28,7 @@ def slow_pairwise_metric_loss(z, labels, temperature):
 
 
 @given(n=st.integers(1, 7), d=st.integers(1, 5), temperature=st.floats(0.1, 2.0), seed=st.integers(0, 2**31))
+@pytest.mark.slow
 def test_equals_the_double_loop(n, d, temperature, seed):
     random = torch.Generator().manual_seed(seed)
     z = torch.randn(n, d, generator=random, dtype=torch.float64)

@@ -117,6 +117,7 @@ BLOCKS = {
 
 
 @pytest.mark.parametrize("name", list(BLOCKS))
+@pytest.mark.slow
 def test_every_parameter_lies_in_one_block(name):
     backbone = build_backbone(name)
     blocks = backbone_blocks(backbone)

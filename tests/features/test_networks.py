@@ -169,6 +169,7 @@ class TestWeights:
         with pytest.raises(ConfigError, match=r"/nowhere\.pth does not exist"):
             build_backbone("resnet18", "/nowhere.pth")
 
+    @pytest.mark.slow
     def test_auto_asks_when_nothing_is_cached_and_uses_what_is(self, tmp_path, monkeypatch):
         monkeypatch.setenv("TORCH_HOME", str(tmp_path))
         with pytest.raises(ConfigError, match=r"features\.weights to torchvision.*to a safetensors.*to none"):

@@ -67,6 +67,7 @@ def test_a_tower_is_built_for_a_size_and_gives_the_same_features_twice(name, sid
         ("swin_tiny_patch4_window7_224", 30, r"patches of 4 pixels.*image_size=30 .*; set it to 28 or 32"),
     ],
 )
+@pytest.mark.slow
 def test_a_size_that_does_not_fit_is_a_sentence(name, size, words):
     with pytest.raises(ConfigError, match=words):
         build_backbone(f"timm:{name}", "none", (size, size))
@@ -115,6 +116,7 @@ def test_a_transformer_with_stages_has_those_and_neither_kind_has_maps_with_a_st
 
 class TestWeights:
     @pytest.mark.parametrize("kind", ["safetensors", "pth"])
+    @pytest.mark.slow
     def test_of_a_file_made_at_another_size(self, tmp_path, kind):
         torch.manual_seed(1)
         published = build_backbone(TINY)

@@ -109,6 +109,7 @@ def test_averaged_weights_resume_too(config, few_digits, tmp_path):
     assert whole.report.selected_epoch >= 3
 
 
+@pytest.mark.slow
 def test_nan_stops_with_the_place_and_keeps_the_last_good_checkpoint(config, few_digits, tmp_path):
     checkpoint = tmp_path / "features.safetensors"
 
@@ -142,6 +143,7 @@ def test_an_enormous_rate_diverges_with_a_sentence(config, few_digits):
         start(replace(config, learning_rate=1e12, cross_entropy_weight=1.0, schedule="constant"), few_digits)
 
 
+@pytest.mark.slow
 def test_the_printed_network_without_a_head_dies_under_the_metric_loss_and_says_so(few_digits, config):
     printed = replace(
         config, backbone="digits", head="none", feature_dim=0, cross_entropy_weight=0.0, learning_rate=0.5, epochs=12
@@ -168,6 +170,7 @@ def test_deep_all_is_selected_by_cross_entropy(config, few_digits):
     assert trained.report.held_out_loss < np.log(3)
 
 
+@pytest.mark.slow
 def test_selecting_the_last_epoch(config, few_digits):
     assert start(replace(config, select="last", epochs=3), few_digits).report.selected_epoch == 3
 

@@ -154,7 +154,7 @@ def stand_in() -> Iterator[StandIn]:
     hub = StandIn()
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(hub))
     hub.address = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield hub

@@ -208,6 +208,7 @@ def test_a_push_that_is_not_allowed_is_said(hub, model, monkeypatch):
         push_model(model, "me/digits")
 
 
+@pytest.mark.slow
 def test_a_hub_that_does_not_answer_is_said(model, tmp_path, monkeypatch):
     with stand_in() as gone:
         pass

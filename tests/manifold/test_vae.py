@@ -128,6 +128,7 @@ def test_the_report_holds_what_the_kept_weights_give(
     assert fitted.report.baseline_cosine == pytest.approx(float(baseline), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_it_keeps_the_epoch_that_reconstructs_held_out_features_best(
     features: tuple[torch.Tensor, torch.Tensor],
 ) -> None:

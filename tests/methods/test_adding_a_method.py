@@ -34,6 +34,7 @@ def test_the_example_is_short():
     assert len([line for line in EXAMPLE.splitlines() if line.strip()]) <= 32
 
 
+@pytest.mark.slow
 def test_the_example_runs_in_the_benchmark_as_it_is_shown(blend, few_digits, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     shown = {}

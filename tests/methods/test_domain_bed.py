@@ -153,6 +153,7 @@ class TestGroupDro:
         plain = F.cross_entropy(learner.logits(part.images), part.labels)
         assert learner.loss(part).item() == pytest.approx(plain.item(), rel=1e-5)
 
+    @pytest.mark.slow
     def test_a_killed_training_goes_on_with_its_weights(self, task_for, monkeypatch, tmp_path):
         method = GroupDro(step=0.5)
         whole = method.train(task_for(method, features__select="last")).stages[0].state["learner"]

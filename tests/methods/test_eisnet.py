@@ -34,6 +34,7 @@ def slow_triplets(q, k, memory, kinds, labels, margin):
     return semi_hard[(semi_hard > 0) & (semi_hard < margin)].mean()
 
 
+@pytest.mark.slow
 def test_the_loss_is_deep_alls_and_the_mean_of_all_semi_hard_triplets(build, batch):
     batch = few(batch)
     learner = build(EisNet(**PLAIN, triplet=0.8, margin=1.0, negatives=4096, memory=20)).eval()

@@ -62,6 +62,7 @@ def test_at_first_the_discriminator_learns_alone(build, batch):
     assert all(parameter.grad is not None for parameter in learner.net.parameters())
 
 
+@pytest.mark.slow
 def test_source_and_target_meet_in_adaptation_and_it_answers_better_for_it(task_for, unseen, monkeypatch):
     seen, original = [], FadaLearner.adaptation_loss
 

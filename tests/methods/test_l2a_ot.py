@@ -47,6 +47,7 @@ def same(found, expected):
     return all(torch.allclose(*pair, atol=1e-5) for pair in zip(found, expected, strict=True))
 
 
+@pytest.mark.slow
 def test_each_network_learns_its_own_part(build, batch):
     method = L2aOt(share=0.25, distance=0.8, cycle=3.0, warm_up=0, **SMALL)
     learner = build(method).eval()

@@ -65,6 +65,7 @@ def test_a_trained_learner_is_found_again_and_other_settings_are_not(task_for):
     assert Plain(weight=2.0).planned_stages(task.key) != (first[0].id,)
 
 
+@pytest.mark.slow
 def test_few_shot_adaptation_goes_on_with_the_trained_learner(task_for, unseen):
     few = unseen.subset(range(0, 72, 3))
     task = task_for(Plain(), adapt=few)
@@ -117,6 +118,7 @@ class Killed(BaseException):
     """Stands for the end of the process: nothing catches it."""
 
 
+@pytest.mark.slow
 def test_a_killed_training_goes_on_to_the_same_bytes_with_its_own_buffers(task_for, monkeypatch, tmp_path):
     method = Counting()
     whole = method.train(task_for(method, features__select="last")).stages[0].state["learner"]
@@ -185,6 +187,7 @@ def test_features_that_became_one_are_told_without_a_word_on_another_loss(task_f
     assert "L_A" not in str(told.value)
 
 
+@pytest.mark.slow
 def test_the_classifier_network_is_a_copy_that_answers_the_same(task_for, unseen):
     images = torch.from_numpy(unseen.images).permute(0, 3, 1, 2).float() / 255
     kinds = {}

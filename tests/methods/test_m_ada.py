@@ -62,6 +62,7 @@ def test_fictitious_images_keep_their_labels_and_leave_their_places(build, image
     assert 0.05 < float(nearest.values.mean()) < 0.3 * float(pixels.flatten(1).norm(dim=1).mean())
 
 
+@pytest.mark.slow
 def test_the_loss_is_the_mean_of_the_sources_and_of_that_after_a_step(build, batch, images):
     learner = build(MAda(**QUICK, inner_rate=0.1)).eval()
     assert learner.loss(batch).item() == Learner.loss(learner, batch).item(), "before there is any"
@@ -95,6 +96,7 @@ def test_the_loss_is_the_mean_of_the_sources_and_of_that_after_a_step(build, bat
     assert slope == pytest.approx((values[0] - values[1]) / (2 * h), rel=0.02, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_an_auto_encoder_learns_its_images(images):
     rows = torch.arange(96)
     pixels = images.batch(rows).flatten(1)

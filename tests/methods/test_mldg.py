@@ -34,6 +34,7 @@ def test_the_gradient_is_that_of_both_losses_each_where_it_is_taken(build, batch
         assert torch.allclose(found.grad, one + 0.7 * two.grad, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_every_domain_is_tried(build, batch):
     learner = build(Mldg()).eval()
     found = set()

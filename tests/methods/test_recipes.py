@@ -103,6 +103,7 @@ def test_the_benchmark_follows_authors_unless_it_is_told_otherwise_or_is_quick(g
     assert [planner.described(run)["recipe"] for run in runs] == recipes
 
 
+@pytest.mark.slow
 def test_records_and_tables_say_who_followed_the_authors(few_digits, tmp_path):
     options = BenchOptions(
         "digits-mini", tmp_path, methods=("deep-all", "jigen", "jigen:recipe=ours"), targets=("scan",), seeds=1,

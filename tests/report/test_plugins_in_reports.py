@@ -31,6 +31,7 @@ def plugin(tmp_path: Path) -> Iterator[Path]:
     Registry.restore(before)
 
 
+@pytest.mark.slow
 def test_a_figure_of_a_plugin_stands_in_the_report(tmp_path: Path, plugin: Path) -> None:
     known = list(FIGURES)
     load_plugin(plugin)

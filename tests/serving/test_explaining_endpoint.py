@@ -26,6 +26,7 @@ def explored(serving: Serving, gallery: Gallery) -> Any:
         yield client
 
 
+@pytest.mark.slow
 def test_its_answer_is_that_of_predict_to_the_bit(client: TestClient, files: list[bytes]) -> None:
     for content in files[:6]:
         why = client.post("/v1/explain", content=content).json()

@@ -47,6 +47,7 @@ def test_without_labelled_images_there_is_nothing_to_explore(client: TestClient)
         assert (answer.status_code, "--data" in answer.json()["error"]) == (404, True)
 
 
+@pytest.mark.slow
 def test_every_image_has_the_answers_that_predict_gives(serving: Serving, gallery: Gallery, fitted: Homefold) -> None:
     with serving(explorer=Explorer(gallery)) as client:
         facts, found = ready(client), columns(client)
@@ -60,6 +61,7 @@ def test_every_image_has_the_answers_that_predict_gives(serving: Serving, galler
     assert found["domain"].tolist() == gallery.dataset.domains.tolist()
 
 
+@pytest.mark.slow
 def test_the_map_is_the_main_plane_of_source_features(serving: Serving, gallery: Gallery, fitted: Homefold) -> None:
     with serving(explorer=Explorer(gallery)) as client:
         found = columns(client)
@@ -103,6 +105,7 @@ def test_nothing_of_it_is_told_without_the_token(serving: Serving, gallery: Gall
         assert client.get(f"/v1/explorer{address}").status_code == 401
 
 
+@pytest.mark.slow
 def test_no_path_leaves_the_server(serving: Serving, gallery: Gallery) -> None:
     with serving(explorer=Explorer(gallery)) as client:
         ready(client)
@@ -114,6 +117,7 @@ def test_no_path_leaves_the_server(serving: Serving, gallery: Gallery) -> None:
     assert len(told) > 1000
 
 
+@pytest.mark.slow
 def test_images_are_answered_while_it_looks(serving: Serving, gallery: Gallery, files: list[bytes]) -> None:
     with serving(explorer=Explorer(gallery)) as client:
         assert client.post("/v1/predict", content=files[0]).status_code == 200
@@ -218,6 +222,7 @@ def test_with_umap_a_feature_lies_amid_its_nearest_sources(monkeypatch: pytest.M
     assert 3 < float(between[0, 0]) < 5
 
 
+@pytest.mark.slow
 def test_umap_that_is_not_installed_is_asked_for(
     serving: Serving, gallery: Gallery, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,6 +42,7 @@ def test_the_samples_are_one_domain_more_and_all_are_trained_on(task):
     assert held_out.tolist() == own_held_out.tolist()
 
 
+@pytest.mark.slow
 def test_f_goes_on_with_as_many_of_the_samples_as_of_each_source_domain(task, monkeypatch):
     batches, original = [], TrainingRun._own_rows
 
@@ -60,6 +61,7 @@ def test_f_goes_on_with_as_many_of_the_samples_as_of_each_source_domain(task, mo
     assert after.report["selected_epoch"] == len(after.report["history"])
 
 
+@pytest.mark.slow
 def test_the_samples_features_are_repeated_to_as_many_as_a_source_domains(task):
     features = train_feature_stage(task)
     source = TrainingFeatures.of(task.without_adaptation(), train_feature_stage(task.without_adaptation()))

@@ -15,6 +15,8 @@ from homefold.stages.familiar import Familiarity
 from homefold.stages.task import ImageSet
 from homefold.style import collect_styles
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", params=["mean", "domains"])
 def fitted(request, few_digits, quick_config) -> Homefold:

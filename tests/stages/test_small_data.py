@@ -67,6 +67,7 @@ def test_it_is_saved_with_what_it_stands_in_for(model: Homefold, few_digits: Dom
     ).read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_comparison_of_methods_has_the_manifold_that_was_asked_for_or_none(
     few_digits: DomainDataset, unlearnable: HomefoldConfig, model: Homefold
 ) -> None:

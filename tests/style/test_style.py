@@ -61,6 +61,7 @@ class TestStatistics:
         assert map_style(maps)[0].tolist() == pytest.approx([2.0, 5.0, 0.0, 0.5 * np.log(1e-6)], abs=1e-5)
 
     @given(st.integers(0, 10_000), st.floats(-3, 3), st.floats(0.05, 5), st.sampled_from(["float32", "bfloat16"]))
+    @pytest.mark.slow
     def test_a_style_is_that_of_a_slow_reference(self, seed, mean, deviation, dtype):
         drawn = torch.randn(2, 3, 6, 7, generator=torch.Generator().manual_seed(seed)) * deviation + mean
         maps = drawn.to(getattr(torch, dtype)).contiguous(memory_format=torch.channels_last)
@@ -170,6 +171,7 @@ class TestModel:
         between = (map_style(maps) + map_style(far.parts[0](maps))) / 2
         assert torch.allclose(map_style(half.parts[0](maps)), between, atol=1e-3)
 
+    @pytest.mark.slow
     def test_each_domain_has_a_style_of_its_own_and_all_are_averaged(self):
         net, device, config = _net(), torch.device("cpu"), StyleConfig(blocks=BLOCKS, manifold="domains", weight=0.5)
         images, rows, domains = _images(60), np.arange(60), np.arange(60) % 3
@@ -387,6 +389,7 @@ class TestEarly:
             ("alexnet", 224, ("features1",)),
         ],
     )
+    @pytest.mark.slow
     def test_the_first_blocks_with_fine_maps(self, name, side, expected):
         assert early_blocks(build_backbone(name), (side, side)) == expected
 
@@ -401,6 +404,7 @@ class TestEarly:
     def test_a_coarse_map_does_not_count(self):
         assert early_blocks(Coarse(), (64, 64)) == ("first",)
 
+    @pytest.mark.slow
     def test_nor_do_maps_with_their_channels_last_and_several_outputs(self):
         class Unusual(nn.Module):
             def __init__(self):

@@ -476,6 +476,7 @@ def test_two_processes_at_once_decode_once_and_agree(photos, cache_dir):
     ]
 
 
+@pytest.mark.slow
 def test_a_build_that_is_killed_leaves_nothing_that_is_used_and_is_cleaned_up(photos, cache_dir):
     process = _start_and_hang(photos)
     (building,) = (cache_dir / "images").glob(".building-*")
@@ -490,6 +491,7 @@ def test_a_build_that_is_killed_leaves_nothing_that_is_used_and_is_cleaned_up(ph
     assert not list((cache_dir / "images").glob(".building-*"))
 
 
+@pytest.mark.slow
 def test_a_build_under_way_is_not_taken_for_an_abandoned_one(photos, cache_dir):
     process = _start_and_hang(photos)
     try:

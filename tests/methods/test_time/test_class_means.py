@@ -93,6 +93,7 @@ class _Minus(nn.Module):
         return -x
 
 
+@pytest.mark.slow
 def test_on_trained_features_it_is_what_a_loop_over_classes_finds(finished, scan):
     base = finished("deep-all")
     z = base.trained.source_features()

@@ -117,6 +117,7 @@ def test_only_what_both_branches_share_and_the_branch_of_the_turns_are_changed(f
     assert not any(parameter.requires_grad for parameter in ttt.network.layer.parameters())
 
 
+@pytest.mark.slow
 def test_online_what_an_image_taught_stays_until_it_is_reset(finished, scan):
     some = scan.subset(np.arange(0, len(scan), 6))
     online = finished("rotation").wrapped_by("ttt", steps=1, copies=2, online=1, learning_rate=0.01)

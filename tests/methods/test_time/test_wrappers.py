@@ -126,6 +126,7 @@ def test_a_stateful_one_remembers_until_it_is_reset(name, finished, scan):
     assert np.array_equal(ask(wrapped, scan), first)
 
 
+@pytest.mark.slow
 def test_the_network_of_the_full_method_answers_as_it_does_without_projection(finished, scan):
     for kind, layer in (("linear", nn.Linear), ("hidden", nn.Sequential)):
         home = finished("without-projection", features__epochs=1, classifier__kind=kind, classifier__epochs=3)

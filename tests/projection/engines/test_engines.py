@@ -88,6 +88,7 @@ def test_a_target_of_zeros_is_similar_to_nothing_and_pulls_nowhere():
 
 @given(decode=decoders(4), config=rules, n=st.integers(1, 3), s=st.integers(1, 2))
 @settings(max_examples=15)
+@pytest.mark.slow
 def test_every_way_to_carry_the_rows_ends_where_the_reference_does(decode, config, n, s):
     targets, starts = _problem(decode, n, s)
     expected = reference(decode, targets, starts, config)
