@@ -254,6 +254,23 @@ def test_the_table_of_the_front_pages_is_that_of_the_records(script, page, files
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/what-to-expect.md"])
+def test_what_the_front_pages_say_of_a_share_of_the_pretrained_weights_is_in_the_records(script, page, tmp_path):
+    script("final_table").main([str(STUDY / "records" / "pacs-auto.jsonl.xz"), "--out", str(tmp_path / "r.json")])
+    found = {row["method"]: row for row in result(tmp_path / "r.json")["rows"]}
+    kept, views = "features.keep_pretrained=0.2", "look.views=8"
+    rows = (
+        f"without-projection:{kept}",
+        f"vae:{kept}",
+        f"without-projection:{kept},{views}",
+        f"vae:{kept},style.manifold=domains,{views}",
+    )
+    assert row_of(page, "the same, ") == [
+        "–",
+        *(f"{found[name]['mean']:.1f} ± {found[name]['deviation']:.1f}" for name in rows),
+    ]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/what-to-expect.md"])
 def test_what_the_front_pages_say_of_one_source_is_in_the_records(page):
     by_seed: dict[str, dict[int, list[float]]] = {}
     for _, run in read_record_lines(STUDY / "records" / "pacs-single-source.jsonl.xz"):
