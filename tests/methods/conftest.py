@@ -15,7 +15,8 @@ from homefold.config import HomefoldConfig, preset_config, replace_settings
 from homefold.data import DomainDataset
 from homefold.features import build_feature_net
 from homefold.features.batches import ImageStore
-from homefold.methods import Batch, LearningTask, Method, TaskKey, TrainingImages, TrainingTask
+from homefold.features.loop import TrainingRun
+from homefold.methods import Batch, LearningTask, Method, TaskKey, TrainedMethod, TrainingImages, TrainingTask
 from homefold.store.stage_store import StageStore
 
 SIDE_PX = 16
@@ -57,6 +58,44 @@ def task_for(source: DomainDataset, tmp_path: Path) -> Callable[..., TrainingTas
         )
 
     return task
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: nothing catches it."""
+
+
+@pytest.fixture
+def after_a_kill(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Method, TrainingTask], TrainedMethod]:
+    """Trains a method in a folder of its own, killed in the third epoch and started again; the checkpoint is from then.
+
+    The task writes a checkpoint after every epoch (`features__checkpoint_seconds=0.0`).
+    """
+
+    def trained(method: Method, task: TrainingTask) -> TrainedMethod:
+        assert task.config.features.checkpoint_seconds == 0
+        task = replace(task, stages=StageStore(tmp_path / "elsewhere"))
+        train_epoch, begun = TrainingRun.train_epoch, []
+
+        def die_in_the_third(run: TrainingRun, checkpoint: Path | None) -> dict[str, float]:
+            if run.epoch == 2:
+                raise Killed
+            return train_epoch(run, checkpoint)
+
+        def watched(run: TrainingRun, checkpoint: Path | None) -> dict[str, float]:
+            begun.append(run.epoch)
+            return train_epoch(run, checkpoint)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(TrainingRun, "train_epoch", die_in_the_third)
+            with pytest.raises(Killed):
+                method.train(task)
+        with monkeypatch.context() as patched:
+            patched.setattr(TrainingRun, "train_epoch", watched)
+            ended = method.train(task)
+        assert begun[0] == 2, "it goes on with the third epoch, and begins no other anew"
+        return ended
+
+    return trained
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from scipy.stats import beta
 from torch.nn import functional as F
 
 from homefold.errors import ConfigError
-from homefold.features.loop import TrainingRun
 from homefold.methods import ImageSet, find_method
 from homefold.methods.training.coral import Coral, moment_distance
 from homefold.methods.training.dann import Dann
@@ -19,7 +18,6 @@ from homefold.methods.training.group_dro import GroupDro
 from homefold.methods.training.irm import Irm, scale_penalty
 from homefold.methods.training.mixup import Mixup, other_domain
 from homefold.methods.training.vrex import Vrex
-from homefold.store.stage_store import StageStore
 
 NAMES = ("mixup", "coral", "dann", "irm", "groupdro", "vrex", "fishr", "mldg", "sagnet", "sam", "swad", "erm-plus-plus")
 
@@ -154,23 +152,11 @@ class TestGroupDro:
         assert learner.loss(part).item() == pytest.approx(plain.item(), rel=1e-5)
 
     @pytest.mark.slow
-    def test_a_killed_training_goes_on_with_its_weights(self, task_for, monkeypatch, tmp_path):
+    def test_a_killed_training_goes_on_with_its_weights(self, task_for, after_a_kill):
         method = GroupDro(step=0.5)
         whole = method.train(task_for(method, features__select="last")).stages[0].state["learner"]
         task = task_for(method, features__select="last", features__checkpoint_seconds=0.0)
-        task = replace(task, stages=StageStore(tmp_path / "elsewhere"))
-        trained = TrainingRun.train_epoch
-
-        def die_in_the_third(run, checkpoint):
-            if run.epoch == 2:
-                raise KeyboardInterrupt
-            return trained(run, checkpoint)
-
-        monkeypatch.setattr(TrainingRun, "train_epoch", die_in_the_third)
-        with pytest.raises(KeyboardInterrupt):
-            method.train(task)
-        monkeypatch.setattr(TrainingRun, "train_epoch", trained)
-        again = method.train(task).stages[0].state["learner"]
+        again = after_a_kill(method, task).stages[0].state["learner"]
         assert all(torch.equal(value, again[name]) for name, value in whole.items())
         assert not torch.allclose(whole["weights"], torch.full((3,), 1 / 3))
 
@@ -185,27 +171,14 @@ class TestVrex:
 
 
 @pytest.mark.slow
-def test_with_adam_a_training_goes_on_to_the_same_bytes_after_a_kill(task_for, monkeypatch, tmp_path):
+def test_with_adam_a_training_goes_on_to_the_same_bytes_after_a_kill(task_for, after_a_kill):
     method = Vrex(optimiser="adam")
     settings = {"features__select": "last", "features__learning_rate": 1e-3}
     whole = method.train(task_for(method, **settings)).stages[0].state["learner"]
     by_sgd = Vrex().train(task_for(Vrex(), **settings)).stages[0].state["learner"]
     assert not torch.equal(whole["classifier.weight"], by_sgd["classifier.weight"])
-    task = replace(
-        task_for(method, **settings, features__checkpoint_seconds=0.0), stages=StageStore(tmp_path / "elsewhere")
-    )
-    trained = TrainingRun.train_epoch
-
-    def die_in_the_third(run, checkpoint):
-        if run.epoch == 2:
-            raise KeyboardInterrupt
-        return trained(run, checkpoint)
-
-    monkeypatch.setattr(TrainingRun, "train_epoch", die_in_the_third)
-    with pytest.raises(KeyboardInterrupt):
-        method.train(task)
-    monkeypatch.setattr(TrainingRun, "train_epoch", trained)
-    again = method.train(task).stages[0].state["learner"]
+    task = task_for(method, **settings, features__checkpoint_seconds=0.0)
+    again = after_a_kill(method, task).stages[0].state["learner"]
     assert all(torch.equal(value, again[name]) for name, value in whole.items())
 
 

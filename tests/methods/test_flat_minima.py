@@ -141,22 +141,10 @@ class TestSwad:
                 mean = torch.stack([state[name] for state in inside]).mean(dim=0)
                 torch.testing.assert_close(value.double(), mean, rtol=1e-4, atol=1e-5)
 
-    def test_a_killed_training_goes_on_to_the_same_bytes(self, task_for, monkeypatch, tmp_path):
+    def test_a_killed_training_goes_on_to_the_same_bytes(self, task_for, after_a_kill):
         whole = learned(self.METHOD, self.task(task_for))
         task = self.task(task_for, features__checkpoint_seconds=0.0)
-        task = replace(task, stages=StageStore(tmp_path / "elsewhere"))
-        trained = TrainingRun.train_epoch
-
-        def die_in_the_third(run, checkpoint):
-            if run.epoch == 2:
-                raise KeyboardInterrupt
-            return trained(run, checkpoint)
-
-        monkeypatch.setattr(TrainingRun, "train_epoch", die_in_the_third)
-        with pytest.raises(KeyboardInterrupt):
-            self.METHOD.train(task)
-        monkeypatch.setattr(TrainingRun, "train_epoch", trained)
-        assert same_bytes(learned(self.METHOD, task), whole)
+        assert same_bytes(after_a_kill(self.METHOD, task).stages[0].state["learner"], whole)
 
     def test_without_a_valley_the_best_epoch_is_kept(self, task_for):
         never = Swad(patience=5)

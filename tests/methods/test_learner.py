@@ -12,7 +12,6 @@ from homefold.config import preset_config, replace_settings
 from homefold.errors import ConfigError, FeatureCollapseError
 from homefold.features import build_backbone
 from homefold.features.level_maps import features_from_map, level_maps
-from homefold.features.loop import TrainingRun
 from homefold.features.network import FeatureNet
 from homefold.methods import (
     Batch,
@@ -114,12 +113,8 @@ class _CountingLearner(Learner):
         return [ParameterGroup(rest), ParameterGroup(own, rate=0.0)]
 
 
-class Killed(BaseException):
-    """Stands for the end of the process: nothing catches it."""
-
-
 @pytest.mark.slow
-def test_a_killed_training_goes_on_to_the_same_bytes_with_its_own_buffers(task_for, monkeypatch, tmp_path):
+def test_a_killed_training_goes_on_to_the_same_bytes_with_its_own_buffers(task_for, after_a_kill):
     method = Counting()
     whole = method.train(task_for(method, features__select="last")).stages[0].state["learner"]
     batches = int(whole["seen"].sum()) // 32
@@ -127,19 +122,7 @@ def test_a_killed_training_goes_on_to_the_same_bytes_with_its_own_buffers(task_f
     assert batches == 3 * (len(whole["seen"]) // 32)
     assert 300 < float(whole["drawn"]) < 300 + batches
     task = task_for(method, features__select="last", features__checkpoint_seconds=0.0)
-    task = type(task)(task.key, task.source, task.device, type(task.stages)(tmp_path / "elsewhere"))
-    trained = TrainingRun.train_epoch
-
-    def die_in_the_third(run, checkpoint):
-        if run.epoch == 2:
-            raise Killed
-        return trained(run, checkpoint)
-
-    monkeypatch.setattr(TrainingRun, "train_epoch", die_in_the_third)
-    with pytest.raises(Killed):
-        method.train(task)
-    monkeypatch.setattr(TrainingRun, "train_epoch", trained)
-    assert same_bytes(whole, method.train(task).stages[0].state["learner"])
+    assert same_bytes(whole, after_a_kill(method, task).stages[0].state["learner"])
 
 
 def test_a_group_learns_at_its_own_rate(task_for):
