@@ -18,7 +18,13 @@ from homefold.evaluation.planning import Planner, Run, make_plan
 from homefold.evaluation.ray_crew import RayCrew
 from homefold.evaluation.records import RunRecord
 
-CLOSED = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64}
+CLOSED = {
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": "0" * 64,
+    "RAY_health_check_period_ms": "500",
+    "RAY_health_check_failure_threshold": "2",
+}
 
 
 def options(out: Path) -> BenchOptions:
