@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from tiny import TINY, die
 
 from homefold.data import DomainDataset
@@ -517,6 +518,15 @@ def test_a_warm_up_changes_no_answer(tiny, tiny_digits, method):
     if method == "vae":
         extracted = [len(list((tiny().out / name).glob("stages/features-*/images-*"))) for name in ("cold", "warm")]
         assert extracted == [2, 4], "with styles moved and as they are"
+
+
+@pytest.mark.gpu
+def test_a_finished_training_gives_its_memory_back(tiny, tiny_digits):
+    methods = tuple(f"without-projection:features.learning_rate={rate}" for rate in (0.1, 0.05, 0.02, 0.01))
+    planner = Planner(tiny(methods=methods, device="cuda"), tiny_digits)
+    held = [torch.cuda.memory_reserved() for _ in Executor(planner).do_unit(planner.units()[0])]
+    assert len(held) == 4
+    assert max(held) < 1.5 * held[0]
 
 
 def test_the_benchmark_trains_what_the_estimator_trains(tiny, tiny_digits):

@@ -21,6 +21,7 @@ from homefold.evaluation.planning import BenchData, Planner, Run, Unit
 from homefold.evaluation.protocols import source_dataset
 from homefold.evaluation.records import Ledger, RunRecord, require_recordable
 from homefold.methods import Answers, ImageSet, TrainedMethod, TrainingTask
+from homefold.runtime.allocation import give_back_device_memory
 from homefold.runtime.device import resolve_device
 from homefold.runtime.progress import ProgressReporter, SilentReporter
 from homefold.runtime.provenance import code_commit, hardware, versions
@@ -86,6 +87,8 @@ class Executor:
             shared = _Shared()
             for run in sharing:
                 yield run, self._timed(run, shared)
+            del shared
+            give_back_device_memory(self.device)
 
     def _sharing(self, runs: Sequence[Run]) -> Iterator[list[Run]]:
         """Runs of one training, which differ in their target."""
