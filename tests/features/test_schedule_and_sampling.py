@@ -27,6 +27,15 @@ def test_step_decays_at_its_milestones_as_the_paper_does_on_cifar():
     assert {epoch: round(0.1 * factor, 6) for epoch, factor in at.items()} == {0: 0.1, 49: 0.1, 50: 0.02, 150: 0.0008}
 
 
+def test_cosine_is_torchs():
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    theirs = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=50)
+    for step in range(50):
+        assert learning_rate_factor("cosine", step, 50) == pytest.approx(theirs.get_last_lr()[0], abs=1e-6)
+        optimizer.step()
+        theirs.step()
+
+
 def test_constant():
     assert learning_rate_factor("constant", 7, 10) == 1.0
 

@@ -14,9 +14,10 @@ from homefold.errors import ConfigError
 from homefold.methods import ImageSet, find_method
 from homefold.methods.training.coral import Coral, moment_distance
 from homefold.methods.training.dann import Dann
+from homefold.methods.training.domain_bed import begins_at
 from homefold.methods.training.group_dro import GroupDro
 from homefold.methods.training.irm import Irm, scale_penalty
-from homefold.methods.training.mixup import Mixup, other_domain
+from homefold.methods.training.mixup import Mixup, of_next_domain
 from homefold.methods.training.vrex import Vrex
 
 NAMES = ("mixup", "coral", "dann", "irm", "groupdro", "vrex", "fishr", "mldg", "sagnet", "sam", "swad", "erm-plus-plus")
@@ -42,20 +43,30 @@ def test_it_learns_what_holds_on_an_unseen_domain(name, task_for, unseen):
 
 
 class TestMixup:
-    def test_the_partner_is_of_another_domain_where_there_is_one(self):
+    def test_partners_are_of_the_next_domain_in_a_ring_through_all(self):
         domains = torch.tensor([0, 0, 0, 1, 2, 2])
         torch.manual_seed(0)
+        rings = set()
         for _ in range(20):
-            assert (domains[other_domain(domains)] != domains).all()
-        assert other_domain(torch.zeros(4, dtype=torch.long)).max() < 4
+            its = domains[of_next_domain(domains, 3)]
+            after = [set(its[domains == domain].tolist()) for domain in range(3)]
+            assert all(len(found) == 1 for found in after)
+            rings.add(tuple(found.pop() for found in after))
+        assert rings == {(1, 2, 0), (2, 0, 1)}
+
+    def test_where_there_is_no_next_domain_any_image_is_the_partner(self):
+        torch.manual_seed(0)
+        alone = torch.zeros(4, dtype=torch.long)
+        for count in (1, 2):
+            assert {int(place) for _ in range(20) for place in of_next_domain(alone, count)} == {0, 1, 2, 3}
 
     def test_the_loss_blends_images_and_labels(self, build, batch):
         learner = build(Mixup(alpha=0.5)).eval()
         torch.manual_seed(3)
         found = learner.loss(batch)
         torch.manual_seed(3)
-        partner = other_domain(batch.domains)
-        share = beta.ppf(torch.rand(len(batch)).numpy(), 0.5, 0.5)
+        partner = of_next_domain(batch.domains, 3)
+        share = beta.ppf(torch.rand(3).numpy(), 0.5, 0.5)[batch.domains]
         expected = 0.0
         for i in range(len(batch)):
             j, own = int(partner[i]), float(share[i])
@@ -92,17 +103,23 @@ class TestCoral:
 
 
 class TestDann:
-    def test_the_discriminator_learns_and_the_features_unlearn(self, build, batch):
+    def test_in_turn_the_features_unlearn_and_the_discriminator_learns(self, build, batch):
         learner = build(Dann(weight=0.3, hidden=8)).eval()
         z = learner.features(batch.images)
         plain = F.cross_entropy(learner.classifier(z), batch.labels)
         told = F.cross_entropy(learner.discriminator(z), batch.domains)
-        found = learner.loss(batch)
-        assert found.item() == pytest.approx((plain + told).item(), rel=1e-5)
-        for part, expected in ((learner.net, plain - 0.3 * told), (learner.discriminator, told)):
-            parameters = list(part.parameters())
-            mine, its = (torch.autograd.grad(loss, parameters, retain_graph=True) for loss in (found, expected))
-            assert all(torch.allclose(*pair, atol=1e-6) for pair in zip(mine, its, strict=True))
+        parts = ([learner.net, learner.classifier], [learner.discriminator])
+        for step, expected in ((0, plain - 0.3 * told), (1, told), (2, plain - 0.3 * told)):
+            learning, still = parts if step % 2 == 0 else parts[::-1]
+            learner.zero_grad()
+            found = learner.loss(replace(batch, step=step))
+            assert found.item() == pytest.approx(expected.item(), rel=1e-5)
+            found.backward()
+            parameters = [parameter for part in learning for parameter in part.parameters()]
+            its = torch.autograd.grad(expected, parameters, retain_graph=True)
+            for parameter, gradient in zip(parameters, its, strict=True):
+                assert torch.allclose(parameter.grad, gradient, atol=1e-6)
+            assert all(parameter.grad is None for part in still for parameter in part.parameters())
 
 
 class TestIrm:
@@ -130,6 +147,53 @@ class TestIrm:
         for step, weight in ((4, 1.0), (5, 7.0)):
             found = learner.loss(replace(batch, step=step))
             assert found.item() == pytest.approx((plain + weight * penalty).item(), rel=1e-5)
+
+
+class TestANewBeginning:
+    def test_it_is_the_first_step_of_the_share_but_not_of_the_training(self, batch):
+        for share, expected in ((0.0, []), (0.1, [1]), (0.25, [3]), (1.0, [])):
+            found = [step for step in range(10) if begins_at(share, replace(batch, step=step, steps=10))]
+            assert found == expected
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("name", ["irm", "vrex", "fishr"])
+    def test_there_adam_forgets_its_averages(self, name, task_for, monkeypatch):
+        method = find_method(name).varied(optimiser="adam", warm_up=0.5, weight=0.1)
+        plain, counts = torch.optim.Adam.step, []
+
+        def step(optimizer, *given, **named):
+            plain(optimizer, *given, **named)
+            counts.append({int(state["step"]) for state in optimizer.state.values()})
+
+        monkeypatch.setattr(torch.optim.Adam, "step", step)
+        method.train(task_for(method, features__epochs=2, features__learning_rate=1e-4))
+        half = len(counts) // 2
+        assert counts == 2 * [{number} for number in range(1, half + 1)]
+
+    @pytest.mark.parametrize("name", ["irm", "vrex", "fishr"])
+    def test_without_a_penalty_there_is_none(self, name, build, batch):
+        for weight, expected in ((1.0, True), (0.0, False)):
+            learner = build(find_method(name).varied(warm_up=0.5, weight=weight))
+            assert learner.begins_anew(batch) == expected
+
+
+class TestStatistics:
+    def test_kept_ones_are_those_the_network_came_with(self, build, batch):
+        for kept in (True, False):
+            learner = build(Coral(statistics="kept" if kept else "learned")).train()
+            before = {name: value.clone() for name, value in learner.named_buffers()}
+            learner.loss(batch)
+            norms = [name for name in before if name.endswith("running_mean")]
+            assert norms
+            assert all(torch.equal(before[name], dict(learner.named_buffers())[name]) == kept for name in norms)
+            assert learner.training
+
+    def test_domain_bed_keeps_those_of_pretrained_networks(self):
+        assert find_method("coral", "resnet18").settings()["statistics"] == "kept"
+        assert find_method("erm-plus-plus", "resnet18").settings()["statistics"] == "learned"
+        assert find_method("coral", "digits-bn").settings()["statistics"] == "learned"
+        with pytest.raises(ConfigError, match="statistics of coral must be one of learned, kept; got 'never'"):
+            Coral(statistics="never")
 
 
 class TestGroupDro:

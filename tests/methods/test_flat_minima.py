@@ -180,7 +180,7 @@ class TestErmPlusPlus:
     def test_its_recipe_is_long_and_averages_every_step_from_the_six_hundredth(self):
         method = find_method("erm-plus-plus", "resnet18")
         features = method.starting(preset_config("default")).features
-        assert (features.epochs, features.average_from, features.average_every) == (240, 0.03, 1)
+        assert (features.epochs, features.average_from, features.average_every) == (288, 0.03, 1)
         assert (features.learning_rate, features.batch_size, features.sampling) == (5e-5, 96, "domains")
         assert method.settings()["optimiser"] == "adam"
         assert find_method("sam", "resnet18").starting(preset_config("default")).features.average_every == 0

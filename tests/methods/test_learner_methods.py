@@ -92,7 +92,8 @@ def test_at_its_null_setting_the_network_learns_what_deep_all_does(method, build
 def test_what_learns_in_full_precision_learns_in_half_too(method, build, batch, training_images):
     learner = build(as_usual(method))
     learner.epoch_start(3, training_images())
-    gradients = []
+    # At odd steps the discriminator of dann learns alone.
+    batch, gradients = replace(batch, step=6), []
     for dtype in (torch.float32, torch.bfloat16):
         learner.zero_grad()
         with autocast(torch.device("cpu"), dtype):

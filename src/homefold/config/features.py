@@ -25,7 +25,7 @@ from homefold.errors import ConfigError
 __all__ = ["Compile", "CudaGraph", "FeatureConfig", "Head", "Precision", "Sampling", "Schedule"]
 
 Head = Literal["none", "linear", "mlp", "office-home"]
-Schedule = Literal["one-cycle", "step", "constant"]
+Schedule = Literal["one-cycle", "cosine", "step", "constant"]
 Sampling = Literal["shuffled", "balanced", "domains"]
 Compile = Literal["auto", "on", "off"]
 CudaGraph = Literal["auto", "off"]
@@ -69,7 +69,7 @@ class FeatureConfig:
     weight_decay: Annotated[FromZero, SearchRange(1e-6, 1e-2, log=True)] = 5e-4
     """L2 penalty on all weights."""
     schedule: Schedule = "one-cycle"
-    """How the learning rate runs: one-cycle, step or constant."""
+    """How the learning rate runs: one-cycle, cosine, step or constant."""
     milestones: tuple[Finite, ...] = (0.25, 0.5, 0.75)
     """Fractions of the training at which the step schedule decays."""
     decay: FromZero = 0.2

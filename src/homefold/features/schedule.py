@@ -22,8 +22,9 @@ def learning_rate_factor(
     """What the base rate is multiplied by at `step` of `total_steps`.
 
     Args:
-        schedule: `one-cycle` rises from 1/25 over the first 30 % and falls to 1/10,000, both along a cosine; `step`
-            multiplies by `decay` at each milestone, a fraction of the training; `constant` is 1.
+        schedule: `one-cycle` rises from 1/25 over the first 30 % and falls to 1/10,000, both along a cosine; `cosine`
+            falls from 1 towards 0; `step` multiplies by `decay` at each milestone, a fraction of the training;
+            `constant` is 1.
         step: from 0.
         total_steps: of the whole training.
         milestones, decay: of `step`.
@@ -33,6 +34,8 @@ def learning_rate_factor(
     """
     if schedule == "constant":
         return 1.0
+    if schedule == "cosine":
+        return (1 + math.cos(math.pi * step / total_steps)) / 2
     if schedule == "step":
         return decay ** sum(step >= milestone * total_steps for milestone in milestones)
     progress = step / max(total_steps - 1, 1)

@@ -10,7 +10,8 @@ from torch import nn
 from homefold.features.network import FeatureNet
 from homefold.methods.registry import method_named
 from homefold.methods.training.domain_bed import DomainBedMethod
-from homefold.methods.training.learner import Batch, Learner, LearningTask, reverse_gradient
+from homefold.methods.training.inner_step import frozen_call
+from homefold.methods.training.learner import Batch, Learner, LearningTask
 from homefold.methods.training.learner_method import tunable
 
 __all__ = ["Dann"]
@@ -26,16 +27,18 @@ __all__ = ["Dann"]
 )
 @dataclass(frozen=True)
 class Dann(DomainBedMethod):
-    """min over f, W and max over D of CE(W z, y) − λ CE(D(z), d), with z = f(x) and d its domain.
+    """In turn f and W take a step down CE(W z, y) − λ CE(D(z), d), and D one down CE(D(z), d); z = f(x), d its domain.
 
-    D, two hidden layers, itself minimises its cross entropy at full weight. λ is constant, as in DomainBed; there D and
-    f step in turn, here at once through a reversed gradient, as in the paper. Figure to reach: 83.6 % on PACS with
-    ResNet-50 in DomainBed, where its Deep All has 85.5 %.
+    D has two hidden layers. As in DomainBed f takes the first step, λ is constant and Adam's averages are short; the
+    paper's f and D step at once through a reversed gradient. Figure to reach: 83.6 % on PACS with ResNet-50 in
+    DomainBed, where its Deep All has 85.5 %.
 
     Null setting: `weight` 0. Cost of a step: that of Deep All.
     """
 
     least_domains = 2
+    betas = (0.5, 0.9)
+    """Of Adam, where it steps."""
     null = {"weight": 0.0}  # noqa: RUF012 - a constant
 
     weight: float = tunable(1.0, 0.01, 10, log=True)
@@ -48,8 +51,6 @@ class Dann(DomainBedMethod):
 
 
 class _DannLearner(Learner[Dann]):
-    capturable = True
-
     def __init__(self, net: FeatureNet, task: LearningTask, settings: Dann) -> None:
         super().__init__(net, task, settings)
         hidden = settings.hidden
@@ -60,8 +61,10 @@ class _DannLearner(Learner[Dann]):
 
     def loss(self, batch: Batch) -> torch.Tensor:
         z, weight = self.features(batch.images), self.settings.weight
-        loss = self.cross_entropy(self.classify(z), batch.labels)
-        if not weight:
-            return loss
         with torch.autocast(z.device.type, enabled=False):
-            return loss + self.cross_entropy(self.discriminator(reverse_gradient(z.float(), weight)), batch.domains)
+            if weight and batch.step % 2:
+                return self.cross_entropy(self.discriminator(z.detach().float()), batch.domains)
+            loss = self.cross_entropy(self.classify(z), batch.labels)
+            if not weight:
+                return loss
+            return loss - weight * self.cross_entropy(frozen_call(self.discriminator, z.float()), batch.domains)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from homefold.methods.recipe import DOMAIN_BED
+from homefold.methods.training.learner import Batch
 from homefold.methods.training.learner_method import LearnerMethod, tunable
 
-__all__ = ["DomainBedMethod"]
+__all__ = ["DomainBedMethod", "begins_at"]
 
 
 @dataclass(frozen=True)
@@ -19,3 +20,10 @@ class DomainBedMethod(LearnerMethod):
 
     optimiser: Literal["sgd", "adam"] = tunable("sgd", choices=("sgd", "adam"), drawn=False)
     """What steps: sgd with momentum, or adam."""
+    statistics: Literal["learned", "kept"] = tunable("learned", choices=("learned", "kept"), drawn=False)
+    """Those of batch normalisation: learned in training, or kept as the network came with them."""
+
+
+def begins_at(share: float, batch: Batch) -> bool:
+    """Whether this is the first step at which `share` of the training is over, and not the first of all."""
+    return batch.step > 0 and (batch.step - 1) / batch.steps < share <= batch.progress

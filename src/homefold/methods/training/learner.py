@@ -6,11 +6,12 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic
+from typing import Any, Generic, Self
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _BatchNorm
 from typing_extensions import TypeVar
 
 from homefold.features.averaging import TrainingAverage
@@ -77,6 +78,15 @@ class Learner(nn.Module, Generic[S]):
         with isolated_seed(task.seed, "objective"):
             self.classifier = nn.Linear(net.feature_dim, task.num_classes)
 
+    def train(self, mode: bool = True) -> Self:
+        """To training or out of it; where the settings say so, batch normalisation keeps its statistics in both."""
+        super().train(mode)
+        if getattr(self.settings, "statistics", "learned") == "kept":
+            for module in self.modules():
+                if isinstance(module, _BatchNorm):
+                    module.eval()
+        return self
+
     def loss(self, batch: Batch) -> torch.Tensor:
         """What a step minimises: a scalar. A second pass or an adversary goes through here too."""
         return self.cross_entropy(self.logits(batch.images), batch.labels)
@@ -120,6 +130,10 @@ class Learner(nn.Module, Generic[S]):
         back.
         """
         return gradient()
+
+    def begins_anew(self, batch: Batch) -> bool:
+        """Whether the optimiser forgets its averages before this step, as where a penalty suddenly weighs more."""
+        return False
 
     def make_average(self) -> TrainingAverage | None:
         """Which weights are averaged; None for those that the settings say."""

@@ -38,6 +38,7 @@ from homefold.store.stage_store import Stage, StageId, stage_id
 
 __all__ = ["LearnerMethod", "TrainedLearner", "tunable"]
 
+_CHOICES: dict[str, Any] = {"optimiser": Literal["sgd", "adam"], "statistics": Literal["learned", "kept"]}
 _OF_STAGE_1_ALONE = ("adapter_rank", "freeze", "keep_pretrained", "mix_style_probability", "runs")
 
 
@@ -86,7 +87,9 @@ class LearnerMethod(Method):
 
     def __post_init__(self) -> None:
         require_numbers(self)
-        checked_value(Literal["sgd", "adam"], self.settings().get("optimiser", "sgd"), f"optimiser of {self.own_name}")
+        for name, choices in _CHOICES.items():
+            if name in (settings := self.settings()):
+                checked_value(choices, settings[name], f"{name} of {self.own_name}")
 
     @abstractmethod
     def learner(self, net: FeatureNet, task: LearningTask) -> Learner:
@@ -247,7 +250,10 @@ class _LearnerRun(TrainingRun):
     def make_optimizer(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
         if not self._by_adam:
             return super().make_optimizer(groups)
-        return torch.optim.Adam(groups, lr=self.config.learning_rate, weight_decay=self.config.weight_decay)
+        betas = getattr(self.net.settings, "betas", (0.9, 0.999))
+        return torch.optim.Adam(
+            groups, lr=self.config.learning_rate, betas=betas, weight_decay=self.config.weight_decay
+        )
 
     def make_average(self) -> TrainingAverage:
         own = None if self._adapts else self.net.make_average()
@@ -264,7 +270,11 @@ class _LearnerRun(TrainingRun):
             self.net.epoch_start(self.epoch, self.training_images)
 
     def batch_loss(self, batch: Batch) -> torch.Tensor:
-        return self.net.adaptation_loss(batch) if self._adapts else self.net.loss(batch)
+        if self._adapts:
+            return self.net.adaptation_loss(batch)
+        if self.net.begins_anew(batch):
+            self.optimizer.state.clear()
+        return self.net.loss(batch)
 
     def held_out(self, output: tuple[torch.Tensor, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
         z, logits = output

@@ -14,7 +14,7 @@ from homefold.methods.training.domain_bed import DomainBedMethod
 from homefold.methods.training.learner import Batch, Learner, LearningTask
 from homefold.methods.training.learner_method import tunable
 
-__all__ = ["Mixup", "other_domain"]
+__all__ = ["Mixup", "of_next_domain"]
 
 
 @method_named(
@@ -29,9 +29,10 @@ __all__ = ["Mixup", "other_domain"]
 class Mixup(DomainBedMethod):
     """L = mean_i λ_i CE(h(x̃_i), y_i) + (1 − λ_i) CE(h(x̃_i), y_j), with x̃_i = λ_i x_i + (1 − λ_i) x_j.
 
-    j is drawn among the batch's images of other domains (of any, where there is one domain alone), λ_i from Beta(α, α)
-    for each image; DomainBed pairs whole domains and draws one λ for a pair. Figure to reach: 84.6 % on PACS with
-    ResNet-50 in DomainBed, where its Deep All has 85.5 %.
+    The domains form a ring, drawn anew at each step, and j is drawn among the images of the domain after that of i (of
+    any, where the batch lacks it). All images of a domain have the same λ, from Beta(α, α). So DomainBed, which also
+    uses every image once as the other. Figure to reach: 84.6 % on PACS with ResNet-50 in DomainBed, where its Deep All
+    has 85.5 %.
 
     Null setting: `alpha` 0. Cost of a step: that of Deep All.
     """
@@ -54,16 +55,21 @@ class _MixupLearner(Learner[Mixup]):
     def loss(self, batch: Batch) -> torch.Tensor:
         if not self.settings.alpha:
             return super().loss(batch)
-        partner = other_domain(batch.domains)
+        partner, count = of_next_domain(batch.domains, self.task.num_domains), self.task.num_domains
         # On the device: a draw on the CPU would make the step wait for it.
-        share = draw_beta(torch.rand(len(batch), device=batch.images.device), self.get_buffer("quantiles"))
+        share = draw_beta(torch.rand(count, device=batch.images.device), self.get_buffer("quantiles"))[batch.domains]
         logits = self.logits(torch.lerp(batch.images[partner], batch.images, share.view(-1, 1, 1, 1))).float()
         own = F.cross_entropy(logits, batch.labels, reduction="none")
         its = F.cross_entropy(logits, batch.labels[partner], reduction="none")
         return torch.lerp(its, own, share).mean()
 
 
-def other_domain(domains: torch.Tensor) -> torch.Tensor:
-    """`(n,)` for each of `domains: (n,)` the place of one drawn among those that differ; of any where none does."""
+def of_next_domain(domains: torch.Tensor, count: int) -> torch.Tensor:
+    """`(n,)` for each of `domains: (n,)` a place drawn among those of the next of `count` domains in a drawn ring.
+
+    Of any domain where the next is not there.
+    """
+    ring = torch.rand(count, device=domains.device).argsort()
+    after = torch.empty_like(ring).scatter_(0, ring, ring.roll(-1))[domains]
     drawn = torch.rand(len(domains), len(domains), device=domains.device)
-    return (drawn + (domains[:, None] != domains[None])).argmax(dim=1)
+    return (drawn + (after[:, None] == domains[None])).argmax(dim=1)
