@@ -36,7 +36,7 @@ from homefold.stages.features import FeatureStage, build_task_net, decisive_sett
 from homefold.stages.task import TaskKey, TrainingTask
 from homefold.store.stage_store import Stage, StageId, stage_id
 
-__all__ = ["LearnerMethod", "TrainedLearner", "tunable"]
+__all__ = ["LearnerMethod", "LearnerStage", "TrainedLearner", "tunable"]
 
 _CHOICES: dict[str, Any] = {"optimiser": Literal["sgd", "adam"], "statistics": Literal["learned", "kept"]}
 _OF_STAGE_1_ALONE = ("adapter_rank", "freeze", "keep_pretrained", "mix_style_probability", "runs")
@@ -148,13 +148,13 @@ class LearnerMethod(Method):
         stages = [task.stages.get(base, lambda checkpoint: _train(self, source_task, None, checkpoint))]
         for identity in tuned:
             stages.append(task.stages.get(identity, lambda checkpoint: _train(self, task, stages[0], checkpoint)))
-        return TrainedLearner(task, _LearnerStage(task, self, tuple(stages)))
+        return TrainedLearner(task, LearnerStage(task, self, tuple(stages)))
 
 
 class TrainedLearner(TrainedClassifier):
     """Answers by the learner's own linear layer on the features it predicts from."""
 
-    def __init__(self, task: TrainingTask, features: _LearnerStage) -> None:
+    def __init__(self, task: TrainingTask, features: LearnerStage) -> None:
         self.learner = features.learner
         super().__init__(task, features, self.learner.linear_layer())
 
@@ -162,7 +162,7 @@ class TrainedLearner(TrainedClassifier):
         return (self.learner,)
 
 
-class _LearnerStage(FeatureStage):
+class LearnerStage(FeatureStage):
     """A trained learner and the features it predicts from, each computed once."""
 
     def __init__(self, task: TrainingTask, method: LearnerMethod, stages: tuple[Stage, ...]) -> None:
