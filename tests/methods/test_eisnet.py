@@ -78,6 +78,18 @@ def test_the_copy_follows_slowly_and_takes_no_gradient(build, batch):
     assert all(item.grad is not None for item in learner.embedding.parameters())
 
 
+def test_the_copy_sees_plain_images_grey_as_often_as_tiles(build, batch):
+    learner = build(EisNet(**{**PLAIN, "grey_tiles": 0.5}, memory=len(batch))).eval()
+    torch.manual_seed(3)
+    grey = torch.rand(len(batch), 1) < 0.5
+    assert 0 < grey.sum() < len(batch)
+    colours = torch.tensor([0.299, 0.587, 0.114])[:, None, None]
+    seen = torch.where(grey[:, :, None, None], (batch.images * colours).sum(dim=1, keepdim=True), batch.images)
+    torch.manual_seed(3)
+    learner.loss(batch)
+    assert torch.allclose(learner.memory, learner.slow.eval()(seen), atol=1e-5)
+
+
 def test_its_puzzles_are_jigens(build, batch):
     eisnet, jigen = build(EisNet(triplet=0.0)), build(Jigen())
     jigen.load_state_dict({name: value for name, value in eisnet.state_dict().items() if name in jigen.state_dict()})

@@ -59,6 +59,7 @@ class DatasetEntry:
         domains, classes: their names; empty when the files decide.
         split_rule: where its official splits come from; empty when there are none.
         published: how many images it should have, `{domain: {class: count}}` or `{domain: count}`; None when unknown.
+        earlier: `{domain: count}` of an earlier release, which is right too.
         usual_size: `(height, width)` where none is asked for.
         downloads: torchvision's names for its parts, where torchvision can download them.
         after_download: what to do next.
@@ -78,6 +79,7 @@ class DatasetEntry:
     classes: tuple[str, ...] = ()
     split_rule: str = ""
     published: Mapping[str, Mapping[str, int] | int] | None = None
+    earlier: Mapping[str, int] | None = None
     usual_size: tuple[int, int] = (224, 224)
     downloads: tuple[str, ...] = ()
     after_download: str = ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from test_named_datasets import cells, seeds
 from trees import numbered, write_folder, write_zip
@@ -10,6 +12,7 @@ from homefold.data import load_dataset, verify_dataset
 from homefold.data.datasets.camelyon17 import find_camelyon17
 from homefold.data.datasets.domainnet import DOMAINNET_CLASSES, find_domainnet
 from homefold.data.index import LoadRequest
+from homefold.data.registry import dataset_entry
 from homefold.data.splits import selection_split
 from homefold.errors import DataError
 from homefold.evaluation.protocols import LeaveOneDomainOut, source_dataset
@@ -33,6 +36,19 @@ def test_terra_incognita_by_its_locations(tmp_path, form):
     report = verify_dataset("terra-incognita", tmp_path, domains=["location_43"])
     assert report.published == {"location_43": 3970}
     assert "location_43 has 6 images, published are 3970" in " ".join(report.errors)
+
+
+@pytest.mark.parametrize("lacking", [0, 1])
+def test_an_earlier_release_is_as_published_too(tmp_path, monkeypatch, lacking):
+    entry = dataset_entry("terra-incognita")
+    assert (sum(entry.published.values()), sum(entry.earlier.values())) == (24_330, 24_788)
+    smaller = replace(entry, earlier=dict.fromkeys(entry.domains, 6 + lacking))
+    monkeypatch.setattr("homefold.data.verify.dataset_entry", lambda name: smaller)
+    write_folder(tmp_path, {f"L{name}": content for name, content in numbered(TERRA).items()})
+    for domains in (None, ["location_43"]):
+        report = verify_dataset("terra-incognita", tmp_path, domains=domains)
+        assert bool(report.errors) == bool(lacking)
+        assert (set(report.published.values()) == {6}) == (not lacking)
 
 
 NET = [

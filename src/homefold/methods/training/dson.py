@@ -38,9 +38,10 @@ class Dson(LearnerMethod):
     each layer and domain; the rest of the network and the classifier are shared. The answer for any image is the mean
     of the logits that the domains' branches give, which here is the classifier at the mean of their features.
 
-    γ and β begin as the network's for all domains, w at one half. w is the sigmoid of what is learned. No authors' code
-    was found: their rates are not known here, and pretrained networks train as JiGen's, in batches of 32 images of each
-    of three domains. Adaptation and images of one domain are normalised by all branches alike.
+    γ and β begin as the network's for all domains, w at one half. w is the sigmoid of what is learned. The paper's
+    first version shares w over all layers, its second learns it for each, as here. No authors' code was found: their
+    rates are not known here, and pretrained networks train as JiGen's, in batches of 32 images of each of three
+    domains. Adaptation and images of one domain are normalised by all branches alike.
 
     Figures to reach on PACS: 85.11 % with ResNet-18, 86.64 % with ResNet-50.
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from homefold.features.network import FeatureNet
 from homefold.methods.recipe import COLOUR_AND_CROP, DIGITS, PRETRAINED, SMALL, Recipe, Training
 from homefold.methods.registry import method_named
-from homefold.methods.training.jigen import Jigen, JigenLearner
+from homefold.methods.training.jigen import Jigen, JigenLearner, grey_tiles
 from homefold.methods.training.learner import Batch, LearningTask
 from homefold.methods.training.learner_method import tunable
 from homefold.methods.training.triplets import all_semi_hard_loss, squared_distances
@@ -33,13 +33,14 @@ class EisNet(Jigen):
 
     T is the mean of ‖q_i - k_j‖² - ‖q_i - m‖² + margin over pairs i ≠ j of one class and negatives m of another for
     which it lies between 0 and the margin; a pair has `negatives` of them at most. q is an embedding of length 1 of the
-    puzzled image. k is that of the plain image by a copy of the network that follows it slowly, and m is one of the
-    last k, of this batch and those before, whatever their domain. w rises from half of `triplet` to all of it.
+    puzzled image. k is that of the plain image, grey as often as a tile, by a copy of the network that follows it
+    slowly, and m is one of the last k, of this batch and those before, whatever their domain. w rises from half of
+    `triplet` to all of it.
 
-    The authors draw the negatives of a pair at random; here all count with what a draw has in the mean. Their w rises
-    by epochs, here by steps. Their copy keeps the batch-norm statistics that it began with; here it has the network's,
-    since networks from scratch begin with none. The authors' recipe is theirs for PACS with ResNet-50; they hand their
-    images over at 222 px.
+    The authors draw the negatives of a pair at random; here all count with what a draw has in the mean. Their code has
+    a function that raises w by epochs but never calls it; here w rises by steps. Their copy keeps the batch-norm
+    statistics that it began with; here it has the network's, since networks from scratch begin with none. The authors'
+    recipe is theirs for PACS with ResNet-50; they hand their images over at 222 px.
 
     Figures to reach on PACS: 82.15 % with ResNet-18, 85.84 % with ResNet-50.
 
@@ -121,13 +122,16 @@ class EisNetLearner(JigenLearner):
     @torch.no_grad()
     def _remembered(self, batch: Batch) -> torch.Tensor:
         """The slow copy's embeddings of the plain images, which take the place of the oldest in the memory."""
-        keep = self.settings.follow
+        keep, images = self.settings.follow, batch.images
+        if self.settings.grey_tiles:
+            which = torch.rand(len(batch), 1, device=images.device) < self.settings.grey_tiles
+            images = grey_tiles(images, which.expand(-1, 9))
         fast = nn.Sequential(self.net, self.embedding)
         for slow, parameter in zip(self.slow.parameters(), fast.parameters(), strict=True):
             slow.lerp_(parameter, 1 - keep)
         for held, buffer in zip(self.slow.buffers(), fast.buffers(), strict=True):
             held.copy_(buffer)
-        keys: torch.Tensor = self.slow.eval()(batch.images)
+        keys: torch.Tensor = self.slow.eval()(images)
         self.memory.copy_(torch.cat([keys, self.memory])[: len(self.memory)])
         self.kinds.copy_(torch.cat([batch.labels, self.kinds])[: len(self.kinds)])
         return keys

@@ -48,9 +48,10 @@ class MAda(LearnerMethod):
 
     The authors make one every 100 steps of 32 images. They let images leave [0, 1]; here those that are kept lie
     within, as bytes. Running statistics are of the source's images alone; their digits network has none. Encoders see
-    averages of larger images at 32 px. A few target images are adapted to as by every method here; their code does not
-    say how. Their recipe is that of their digits; for pretrained networks they have none, and DomainBed's stands in.
-    Several source domains count as one.
+    averages of larger images at 32 px. The adversary of an encoder is told the density of the code it judges; theirs
+    is told that of a draw from N(0, 1) for both. A few target images are adapted to as by every method here; their code
+    does not say how. Their recipe is that of their digits; for pretrained networks they have none, and DomainBed's
+    stands in. Several source domains count as one.
 
     Figures to reach from USPS to MNIST, MNIST to SVHN and SVHN to MNIST: with 10 samples a class 93.67, 57.16, 91.81 %,
     with 7 92.33, 56.33, 89.90 %, with none 71.19, 36.61, 60.14 %. On CIFAR-10-C, by severity: 90.5, 86.8, 82.5, 76.4,

@@ -39,6 +39,7 @@ class Masf(LearnerMethod):
     local one: the semi-hard triplet loss of a metric network's embeddings, over images of all domains. ∇CE counts as
     given, and the gradient of each tensor is clipped to norm 2 in this step.
 
+    CE is a mean, as in the paper; in the step of their code it is a sum over images, which the clip nearly always cuts.
     The authors also clip the gradient of G and T, and let Adam step for it, for CE and for the metric network by
     itself; here all is one loss, one backward pass and one step. Their code is of AlexNet alone: Adam at 0.00001 for
     10,000 steps of 128 images a domain, over 500 epochs of PACS. Here pretrained networks train as DomainBed trains
