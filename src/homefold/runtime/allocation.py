@@ -38,4 +38,5 @@ def give_back_device_memory(device: torch.device) -> None:
     """
     if device.type == "cuda":
         gc.collect()
+        torch._C._cuda_clearCublasWorkspaces()  # cuBLAS keeps one for each stream, also for those no longer used
         torch.cuda.empty_cache()
