@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from hypothesis import settings
 from homefold import Homefold, preset_config
 from homefold.config import replace_settings
 from homefold.data import DomainDataset, load_digits_mini
+from homefold.stages.thumbnails import Thumbnails
 from marks import NOT_FAST
 
 torch.set_num_threads(1)
@@ -145,3 +147,14 @@ def quick_config(sharp_config):
 def fitted(few_digits: DomainDataset, quick_config) -> Homefold:
     """A model that never saw `street`."""
     return Homefold(quick_config, device="cpu").fit(few_digits, holdout="street")
+
+
+@pytest.fixture(scope="session")
+def keeping(fitted: Homefold, few_digits: DomainDataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same in a folder as a fit that was asked to keep thumbnails leaves it; not to be changed."""
+    model = copy.copy(fitted)
+    model._thumbnails = Thumbnails.of(few_digits.without("street").images[fitted.sources.rows], 16)
+    model._trained = replace(fitted.trained, reports={**fitted.reports, "thumbnails": model._thumbnails.facts()})
+    path = tmp_path_factory.mktemp("keeping") / "model"
+    model.save(path)
+    return path

@@ -56,6 +56,7 @@ from homefold.stages.predictions import Predictions, rows_named
 from homefold.stages.source_images import SourceImages
 from homefold.stages.sources import KeptSources, keep_sources
 from homefold.stages.task import ImageSet, TaskKey, TrainingTask
+from homefold.stages.thumbnails import Thumbnails
 from homefold.stages.train import train_stages
 from homefold.stages.trained_model import TrainedModel
 from homefold.store.files import plain_json
@@ -132,6 +133,7 @@ class Homefold:
             raise ConfigError("this configuration was made with a network of your own; pass it again as backbone=.")
         self._trained: TrainedModel | None = None
         self._sources: KeptSources | None = None
+        self._thumbnails: Thumbnails | None = None
 
     def __repr__(self) -> str:
         """What it is, in a line."""
@@ -172,7 +174,7 @@ class Homefold:
         self.device, self.deterministic = device, state["deterministic"]
         self.reporter = RichReporter() if state["verbose"] else SilentReporter()
         self._custom_backbone, self._trained, self._is_auto = state["backbone"], None, False
-        self._sources = None
+        self._sources, self._thumbnails = None, None
         if "tensors" in state:
             self._config = images_config(state["description"], "a pickle")  # the blocks of style by their names
             self._restore(state["tensors"], state["description"])
@@ -220,8 +222,22 @@ class Homefold:
 
     @property
     def sources(self) -> KeptSources | None:
-        """What is kept of source images, without pixels and paths; None in models that an earlier version saved."""
+        """What is kept of source images beside thumbnails; None in models that an earlier version saved."""
         return self._sources
+
+    def thumbnails(self) -> DomainDataset | None:
+        """The training images that `fit` was asked to keep, brought to the model's size; None where it was not."""
+        if self._thumbnails is None or self._sources is None:
+            return None
+        side, resize = self._size[0], self.config.preprocessing.resize
+        return DomainDataset(
+            self._thumbnails.images(side, resize),
+            self._sources.labels,
+            self._sources.domains,
+            self.class_names,
+            self.source_domains,
+            name="the model's thumbnails",
+        )
 
     @property
     def reports(self) -> dict[str, Any]:
@@ -239,6 +255,7 @@ class Homefold:
         skip_bad: bool = False,
         work_dir: Path | str | None = None,
         on_epoch: Callable[[dict[str, float]], None] | None = None,
+        keep_thumbnails: bool = False,
     ) -> Homefold:
         """Train all stages on the source domains.
 
@@ -254,6 +271,8 @@ class Homefold:
             work_dir: keep trained stages and checkpoints there; a killed fit that is started again with the same
                 arguments goes on from them and gives the same model. The `stages` of a benchmark serve as well.
             on_epoch: called with the figures of each epoch of stage 1.
+            keep_thumbnails: keep up to 1,000 training images in the model, of 224 px at most (see `thumbnails`). They
+                go wherever the model goes.
         """
         if self._is_auto:
             counts = _counts(data, labels, domains, holdout, domain_from)
@@ -274,8 +293,9 @@ class Homefold:
                 work_dir=work_dir,
                 on_epoch=on_epoch,
                 domain_from=domain_from,
+                keep_thumbnails=keep_thumbnails,
             )
-            self._trained, self._sources = settled.trained, settled.sources
+            self._trained, self._sources, self._thumbnails = settled.trained, settled.sources, settled._thumbnails
             return self
         config = self._checked_config()
         dataset = self._source_dataset(data, labels, domains, holdout, skip_bad, domain_from)
@@ -305,7 +325,13 @@ class Homefold:
             rows, answer = answer_held_out(task, trained)
             measured = measure_held_out(task, rows, answer)
             self._sources = keep_sources(task, trained, rows, answer)
-        self._trained = replace(trained, reports={**trained.reports, "held_out": measured})
+        reports = {**trained.reports, "held_out": measured}
+        self._thumbnails = None
+        if keep_thumbnails:
+            images = np.asarray(dataset.images[self._sources.rows])
+            self._thumbnails = Thumbnails.of(images, self._size[0])
+            reports["thumbnails"] = self._thumbnails.facts()
+        self._trained = replace(trained, reports=reports)
         if told := judgement(measured):
             self.reporter.message(told)
         return self
@@ -468,7 +494,7 @@ class Homefold:
     ) -> Explanation:
         """Why one image is answered as it is: both answers, and its nearest source images before and after projection.
 
-        A model keeps neither pixels nor paths of its sources, so the nearest images are rows with class and domain.
+        Of what the model itself keeps, the nearest images are rows with class and domain.
 
         Args:
             image: as `predict` takes it, one alone.
@@ -644,6 +670,8 @@ class Homefold:
             tensors["familiar"] = self.trained.familiarity.state_dict()
         if self._sources is not None:
             tensors["sources"] = self._sources.tensors()
+        if self._thumbnails is not None:
+            tensors["thumbnails"] = self._thumbnails.tensors()
         return tensors
 
     @classmethod
@@ -715,6 +743,16 @@ class Homefold:
                 classes=len(description["classes"]),
                 domains=len(description["source_domains"]),
             )
+        self._thumbnails = self._restored_thumbnails(tensors.get("thumbnails"))
+
+    def _restored_thumbnails(self, tensors: dict[str, torch.Tensor] | None) -> Thumbnails | None:
+        found = None
+        if tensors is not None:
+            count = 0 if self._sources is None else len(self._sources.rows)
+            found = Thumbnails.from_tensors(tensors, count=count, image_size=self._size[0])
+        if self.reports.get("thumbnails") != (None if found is None else found.facts()):
+            raise ModelFileError("its description and its files do not agree on the thumbnails.")
+        return found
 
     def _restored_style(self, net: FeatureNet, tensors: dict[str, torch.Tensor] | None) -> StyleModel | None:
         config = self.config.style

@@ -15,6 +15,7 @@ from homefold.data import LoadRequest, registry, verify_dataset
 from homefold.data.dataset import DomainDataset
 from homefold.data.registry import (
     DatasetEntry,
+    count_images,
     dataset_entry,
     domain_names,
     list_datasets,
@@ -149,6 +150,8 @@ def test_a_name_that_no_folder_can_have_is_not_found():
 def test_files_are_asked_for_where_they_are_needed_and_refused_where_not(toy, photos):
     with pytest.raises(DataError, match=r"toy needs its files.*<root>/<toy>"):
         load_dataset("toy")
+    with pytest.raises(DataError, match=r"toy needs its files.*toy:FOLDER"):
+        count_images("toy")
     with pytest.raises(DataError, match="digits-mini is embedded"):
         load_dataset("digits-mini", root=photos)
     with pytest.raises(DataError, match=r"There is no dataset 'toi' to look for in .*Did you mean toy"):

@@ -77,6 +77,21 @@ def test_the_card_says_what_the_hub_asks(hub, model, tmp_path):
     assert not (model / "README.md").read_text().startswith("---")
 
 
+@pytest.mark.slow
+def test_push_says_that_images_travel(hub, model, keeping, tmp_path, capsys):
+    assert main(["push", str(keeping), "me/digits"]) == 0
+    told = capsys.readouterr()
+    assert "training images of 16 × 16 px are kept in the model" in told.err
+    assert "They go to me/digits too." in told.err
+    assert "whoever sees the repository sees these training images" in told.out
+    assert "- Thumbnails: " in hub.newest("me/digits")["README.md"].decode()
+    again = Homefold.load(pull_model("me/digits", tmp_path / "again").folder, device="cpu")
+    assert len(again.thumbnails()) == len(again.sources.rows)
+    assert main(["push", str(model), "me/digits"]) == 0
+    assert "training images" not in "".join(capsys.readouterr())
+    assert "thumbnails.safetensors" not in hub.newest("me/digits")
+
+
 def test_what_nobody_knows_is_not_in_the_card(hub, model):
     push_model(model, "me/digits")
     assert not {"license", "base_model", "model-index"} & set(

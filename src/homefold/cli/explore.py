@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from homefold.cli.output import note, show_bytes
 from homefold.cli.parsing import Arg, DeviceFlag, PluginFlag, Positional, parse
+from homefold.errors import ConfigError
 
 __all__ = ["ExploreOptions", "run"]
 
@@ -24,10 +25,11 @@ class ExploreOptions:
 
     model: Annotated[Path, Positional("MODEL")]
     """The folder of a model."""
-    data: Annotated[str, Arg("FOLDER")]
-    """Labelled images, FOLDER/domain/class/image: what the model was fitted on, and others."""
     export: Annotated[Path, Arg("OUT")]
     """The folder to write."""
+    data: Annotated[str | None, Arg("FOLDER")] = None
+    """Labelled images, FOLDER/domain/class/image: what the model was fitted on, and others. Without them the page shows
+    the thumbnails that fit --keep-thumbnails kept."""
     pictures: bool = False
     """Put the images there too, as the model sees them; without, the page shows points and labels."""
     map: Annotated[Literal["pca", "umap"], Arg("LAYOUT")] = "pca"
@@ -50,10 +52,16 @@ def run(arguments: Sequence[str]) -> int:
 
     model = Homefold.load(options.model, device=options.device)
     tidy_after_fit(options.model)
+    explorer = labelled_images(options.model, model, options.data, layout=options.map)
+    if explorer is None:
+        raise ConfigError(
+            f"{options.model} keeps no thumbnails, so homefold explore needs --data FOLDER: the images that it was "
+            f"fitted on."
+        )
     written = write_standalone(
         model,
         options.model.resolve().name,
-        labelled_images(options.model, model, options.data, layout=options.map),
+        explorer,
         options.export,
         pictures=options.pictures,
         overwrite=options.overwrite,

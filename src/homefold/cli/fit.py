@@ -34,7 +34,7 @@ from homefold.data import DomainDataset, load_dataset
 from homefold.data.registry import count_images
 from homefold.errors import ConfigError, DataError, ModelFileError
 from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter
-from homefold.store.model_card import accuracy_line, confidence_line
+from homefold.store.model_card import accuracy_line, confidence_line, thumbnails_line
 
 if TYPE_CHECKING:
     import torch
@@ -77,6 +77,9 @@ class FitOptions:
     """Only algorithms that give the same bytes every time on CUDA too (slower)."""
     domain_from: DomainFromFlag = ""
     skip_bad: SkipBadFlag = False
+    keep_thumbnails: bool = False
+    """Keep up to 1,000 training images in the model, 224 px at most, for homefold serve and explore without --data.
+    Whoever has the model sees them."""
     overwrite: bool = False
     """Replace the model that is at MODEL, once the new one is complete."""
     tensorboard: Annotated[Path | None, Arg("DIR")] = None
@@ -135,7 +138,7 @@ def _fit_and_save(options: FitOptions, config: HomefoldConfig, device: torch.dev
         wait_for_all()
         dataset = _load(options, config, sources, reporter)
         with _writing_to(unfinished.folder, unfinished.advice):
-            model.fit(dataset, work_dir=unfinished.folder, on_epoch=on_epoch)
+            model.fit(dataset, work_dir=unfinished.folder, on_epoch=on_epoch, keep_thumbnails=options.keep_thumbnails)
         with _writing_to(options.out, unfinished.advice):
             model.save(options.out, on_whole=unfinished.leads_to)
         unfinished.remove()
@@ -282,6 +285,7 @@ def _summary(options: FitOptions, model: Homefold, holdout: tuple[str, ...], sec
         "features": reports["features"],
         "manifold": reports["manifold"],
         "calibration": reports.get("calibration"),
+        "thumbnails": reports.get("thumbnails"),
         "device": str(model.device),
         "seconds": round(seconds, 1),
     }
@@ -295,6 +299,8 @@ def _print_summary(summary: dict[str, Any]) -> None:
         "Trained on": f"{images['trained_on']} images of {', '.join(summary['source_domains'])}",
         "Model": f"{summary['model']} ({show_bytes(summary['size_bytes'])}, {summary['seconds']:.0f} s)",
     }
+    if kept := thumbnails_line(summary):
+        facts["Thumbnails"] = kept
     if images["skipped"]:
         facts["Left out"] = f"{len(images['skipped'])} images that could not be read"
     console = result_console()

@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
-from homefold.cli.output import fact_table, print_json, result_console
+from homefold.cli.output import fact_table, note, print_json, result_console
 from homefold.cli.parsing import Arg, JsonFlag, Positional, parse
 from homefold.errors import ConfigError
+from homefold.store.model_card import thumbnails_line
 
 __all__ = ["PullOptions", "PushOptions", "run_pull", "run_push"]
 
@@ -17,6 +18,8 @@ __all__ = ["PullOptions", "PushOptions", "run_pull", "run_push"]
 @dataclass(frozen=True)
 class PushOptions:
     """Put a model on the Hugging Face Hub, with a card that its search and its pages read.
+
+    Thumbnails that fit --keep-thumbnails kept go along; push says so.
 
     Needs pip install 'homefold[hub]', and an account that is logged in (hf auth login, or HF_TOKEN).
 
@@ -66,7 +69,11 @@ def run_push(arguments: Sequence[str]) -> int:
     # These import torch, which --help does not need.
     from homefold.hub.card import measured_in
     from homefold.hub.push import push_model
+    from homefold.store.model_folder import read_model_folder
 
+    _, description = read_model_folder(options.model)
+    if kept := thumbnails_line(description["measured"]):
+        note(f"{kept}. They go to {options.repository} too.")
     pushed = push_model(
         options.model,
         options.repository,
@@ -80,6 +87,8 @@ def run_push(arguments: Sequence[str]) -> int:
         print_json(asdict(pushed))
         return 0
     facts = {"Pushed": pushed.url, "Revision": pushed.revision, "Files": ", ".join(pushed.files)}
+    if kept:
+        facts["Thumbnails"] = "went along: whoever sees the repository sees these training images"
     facts["Again"] = f"homefold pull {pushed.repository} --revision {pushed.revision} --out MODEL"
     result_console().print(fact_table(facts))
     return 0

@@ -18,6 +18,7 @@ from homefold.store.model_card import (
     how_images_are_seen,
     how_it_was_trained,
     manifold_line,
+    thumbnails_line,
 )
 
 if TYPE_CHECKING:
@@ -136,6 +137,7 @@ def _image_lines(facts: dict[str, Any]) -> dict[str, str]:
         **_look_line(config),
         "Accuracy": accuracy_line(reports),
         "Confidence": confidence_line(reports),
+        **({"Thumbnails": kept} if (kept := thumbnails_line(reports)) else {}),
         "Made with": ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
         + f"; seed {config['seed']}",
     }

@@ -34,7 +34,8 @@ class ServeOptions:
     model: Annotated[Path, Positional("MODEL")]
     """The folder of a model."""
     data: Annotated[str | None, Arg("FOLDER")] = None
-    """Labelled images to look at on the page, FOLDER/domain/class/image: what the model was fitted on, and others."""
+    """Labelled images to look at on the page, FOLDER/domain/class/image: what the model was fitted on, and others.
+    Without them the page shows the thumbnails that fit --keep-thumbnails kept."""
     map: Annotated[Literal["pca", "umap"], Arg("LAYOUT")] = "pca"
     """How the map of --data is laid out: pca, or umap (needs pip install 'homefold[umap]')."""
     host: str = "127.0.0.1"
@@ -89,11 +90,9 @@ def run(arguments: Sequence[str]) -> int:
     access, is_ours = _access(options)
     model = Homefold.load(options.model, device=options.device)
     tidy_after_fit(options.model)
-    explorer = None
-    if options.data is not None:
-        explorer = labelled_images(
-            options.model, model, options.data, layout=options.map, max_megapixels=options.max_megapixels
-        )
+    explorer = labelled_images(
+        options.model, model, options.data, layout=options.map, max_megapixels=options.max_megapixels
+    )
 
     def tell(address: str) -> None:
         token = f"#token={access.token}" if access.token and is_ours else ""

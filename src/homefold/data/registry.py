@@ -220,14 +220,22 @@ def load_dataset(
         cache_key=cache_key,
         domain_from=domain_from,
     )
-    if entry.embedded and request.root is not None:
-        raise DataError(f"{entry.name} is embedded and has no files: leave out {request.root}.")
-    if not entry.embedded and request.root is None:
-        raise DataError(f"{entry.name} needs its files: say where they lie. Expected layout: {entry.layout}.")
+    _require_place(entry, request.root)
     if entry.load is not None:
         return entry.load(request)
     assert entry.index is not None
     return _load_index(entry.index(request), request.size or entry.usual_size, request)
+
+
+def _require_place(entry: DatasetEntry, root: Path | None) -> None:
+    """Refuse files of a dataset that has none, and the other way round."""
+    if entry.embedded and root is not None:
+        raise DataError(f"{entry.name} is embedded and has no files: leave out {root}.")
+    if not entry.embedded and root is None:
+        raise DataError(
+            f"{entry.name} needs its files: say where they lie, as {entry.name}:FOLDER. Expected layout: "
+            f"{entry.layout}."
+        )
 
 
 def _load_index(index: ImageIndex, size: tuple[int, int], request: LoadRequest) -> DomainDataset:
@@ -286,6 +294,7 @@ def domain_names(name_or_path: DataSource, domain_from: str = "") -> tuple[str, 
 def count_images(name_or_path: DataSource, domains: Sequence[str] | None = None, domain_from: str = "") -> np.ndarray:
     """Images of each domain and class, `(domains, classes)`, without decoding what lies in files."""
     entry, root = _entry_of(name_or_path, None, domain_from)
+    _require_place(entry, root)
     request = LoadRequest(root=root, domains=None if domains is None else tuple(domains), domain_from=domain_from)
     if entry.index is not None:
         return entry.index(request).counts()

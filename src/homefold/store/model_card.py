@@ -12,6 +12,7 @@ __all__ = [
     "how_it_was_trained",
     "manifold_line",
     "model_card",
+    "thumbnails_line",
 ]
 
 
@@ -74,6 +75,15 @@ def confidence_line(reports: Mapping[str, Any]) -> str:
     return f"{line}; source domains left out in turn, without projection: {each}"
 
 
+def thumbnails_line(reports: Mapping[str, Any]) -> str:
+    """Which images travel with the model; empty where none do."""
+    found = reports.get("thumbnails")
+    if found is None:
+        return ""
+    side, size = found["side_px"], found["bytes"] / 1e6
+    return f"{found['images']} training images of {side} × {side} px are kept in the model ({size:.1f} MB)"
+
+
 def model_card(description: Mapping[str, Any]) -> str:
     """The card for a model with this description (see `Homefold.save`)."""
     config, reports = description["settings"], description["measured"]
@@ -86,6 +96,8 @@ def model_card(description: Mapping[str, Any]) -> str:
         f"{reports['features']['criterion']} {reports['features']['held_out_loss']:.4f}; reconstruction cosine "
         f"{reports['manifold']['reconstruction_cosine']:.3f}"
     )
+    if kept := thumbnails_line(reports):
+        kept = f"\n- Thumbnails: {kept}. Whoever has this folder sees them."
     versions = ", ".join(f"{name} {version}" for name, version in description["versions"].items())
     return f"""# A homefold model
 
@@ -100,7 +112,7 @@ is classified.
 - Network: {features["backbone"]}, head {features["head"]}; manifold: {manifold}
 - Training: {how_it_was_trained(features)}{seen}
 - On held-out *source* images: {measured}
-- Confidence: {confidence_line(reports)}
+- Confidence: {confidence_line(reports)}{kept}
 - Seed {config["seed"]}; {versions}
 
 Accuracy on a new domain is usually lower than on the source domains; measure it with

@@ -5,8 +5,8 @@ Format 2. The names of all files are fixed here and never read from the descript
 - `model.json`, the description: what `ImagesDescription` or `FeaturesDescription` says, the format with its number, a
   digest of each part and a checksum of it all;
 - `features.safetensors` (f), `home.safetensors` (G, C and the calibration), `style.safetensors` (the source styles),
-  `familiar.safetensors` (which images are left as they are) and `sources.safetensors` (features and answers of some
-  source images, for comparison);
+  `familiar.safetensors` (which images are left as they are), `sources.safetensors` (features and answers of some
+  source images, for comparison) and `thumbnails.safetensors` (small image files of these, where that was asked for);
 - `README.md`, the card.
 
 Folders of format 1, whose description is `config.json`, are read as if they had been written today.
@@ -58,7 +58,10 @@ _DESCRIPTION = "model.json"
 _DESCRIPTION_1 = "config.json"
 _CARD = "README.md"
 _NEEDED = {"images": ("features", "home"), "features": ("home",)}
-_ALLOWED = {"images": (*_NEEDED["images"], "style", "familiar", "sources"), "features": _NEEDED["features"]}
+_ALLOWED = {
+    "images": (*_NEEDED["images"], "style", "familiar", "sources", "thumbnails"),
+    "features": _NEEDED["features"],
+}
 MODEL_FILES = (_DESCRIPTION, _CARD, *(f"{part}.safetensors" for part in _ALLOWED["images"]))
 """Every file that a model folder may have."""
 _NAMED_AT_MOST = 3
@@ -91,9 +94,16 @@ class _HeldOut(TypedDict):
     chance: FiniteFloat
 
 
+class _Thumbnails(TypedDict):
+    images: Count
+    side_px: Count
+    bytes: Count
+
+
 @with_config(ConfigDict(extra="allow"))
 class _Measured(TypedDict):
     held_out: NotRequired[_HeldOut]
+    thumbnails: NotRequired[_Thumbnails]
     images: _Images
     features: _Features
     manifold: dict[str, Any]

@@ -24,6 +24,7 @@ __all__ = [
     "Resize",
     "decode_image",
     "decode_picture",
+    "image_header",
     "is_image_name",
     "resize_images",
 ]
@@ -129,6 +130,12 @@ def decode_picture(
         return _pixels(picture, size, resize)
 
 
+def image_header(file: BinaryIO, name: str) -> tuple[str, int, int]:
+    """Format, width and height of an image, as its header says; nothing is decoded."""
+    with _opened(file, name) as image:
+        return str(image.format), image.width, image.height
+
+
 def resize_images(images: np.ndarray, size: tuple[int, int], resize: Resize = "squash") -> np.ndarray:
     """Images `(n, height, width, 3)` uint8 brought to `size` `(height, width)` the way `decode_image` does it."""
     _check_resize(size, resize)
@@ -163,10 +170,17 @@ def _open_file(path: Path, name: str) -> BinaryIO:
 def _decode(
     file: BinaryIO, name: str, size: tuple[int, int] | None, resize: Resize, max_megapixels: float
 ) -> np.ndarray:
+    with _opened(file, name) as image:
+        _check_pixels(image, name, max_megapixels)
+        return _pixels(image, size, resize)
+
+
+@contextmanager
+def _opened(file: BinaryIO, name: str) -> Iterator[Image.Image]:
+    """An image of which the header alone was read; whatever is wrong with it becomes a `BadImageError`."""
     try:
         with _told(name), _open_image(file) as image:
-            _check_pixels(image, name, max_megapixels)
-            return _pixels(image, size, resize)
+            yield image
     except UnidentifiedImageError:
         file.seek(0)
         reason = "is not an image, or is damaged from its first bytes on" if file.read(1) else "is empty (0 bytes)"

@@ -1,4 +1,4 @@
-"""`GET /v1/explorer…`: the labelled images of --data, by row number, and what the model says of them."""
+"""`GET /v1/explorer…`: the labelled images of --data, or the model's thumbnails, by row number, with its answers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def routes(service: Service) -> APIRouter:
 
 
 def require_explorer(service: Service) -> Explorer:
-    """What was served with --data."""
+    """What was served with labelled images."""
     if service.explorer is None:
         raise Refusal(404, "this server has no labelled images: start it with --data FOLDER.")
     return service.explorer

@@ -22,11 +22,12 @@ class Domain(BaseModel):
 class ExplorerFacts(BaseModel):
     """How far the survey is, and what it is about."""
 
-    state: Literal["none", "working", "ready", "failed"] = Field(description="none: served without --data")
+    state: Literal["none", "working", "ready", "failed"] = Field(description="none: served without images")
     doing: str = ""
     share_done: float = 0.0
     error: str = ""
     images: int = 0
+    are_thumbnails: bool = Field(default=False, description="whether they are what the model keeps, without --data")
     layout: str = ""
     classes: list[str] = Field(default=[], description="the model's, then those that only the images have")
     class_images: list[int] = Field(default=[], description="images of each class")
@@ -44,6 +45,7 @@ def explorer_facts(explorer: Explorer) -> ExplorerFacts:
         share_done=explorer.share_done,
         error=explorer.error,
         images=len(gallery),
+        are_thumbnails=gallery.are_thumbnails,
         layout=explorer.layout,
         classes=list(gallery.classes),
         class_images=[int((gallery.truth == i).sum()) for i in range(len(gallery.classes))],

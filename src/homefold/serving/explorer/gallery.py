@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from PIL import Image
 
 from homefold.data import DomainDataset
+from homefold.data.picture import picture_file, picture_format
 from homefold.errors import DataError
 from homefold.runtime.text import some
 
 __all__ = ["Gallery"]
-
-_LOSSLESS_BELOW_PX = 64
-_JPEG_QUALITY = 85
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,15 +24,19 @@ class Gallery:
         classes: the model's, then those that only the images have.
         truth: `(n,)` index into `classes`.
         is_source: `(n,)` whether an image is of a domain that the model learned from.
+        are_thumbnails: whether they are what the model keeps itself.
     """
 
     dataset: DomainDataset
     classes: tuple[str, ...]
     truth: np.ndarray
     is_source: np.ndarray
+    are_thumbnails: bool = False
 
     @staticmethod
-    def of(dataset: DomainDataset, classes: Sequence[str], sources: Sequence[str]) -> Gallery:
+    def of(
+        dataset: DomainDataset, classes: Sequence[str], sources: Sequence[str], *, are_thumbnails: bool = False
+    ) -> Gallery:
         """The images beside a model with these classes and source domains; a sentence where they do not fit it."""
         if not set(dataset.class_names) & set(classes):
             raise DataError(
@@ -52,7 +52,7 @@ class Gallery:
             )
         names = (*classes, *(name for name in dataset.class_names if name not in classes))
         index = np.asarray([names.index(name) for name in dataset.class_names])
-        return Gallery(dataset, names, index[dataset.labels], is_source)
+        return Gallery(dataset, names, index[dataset.labels], is_source, are_thumbnails)
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -60,7 +60,4 @@ class Gallery:
     def picture(self, row: int) -> tuple[bytes, str]:
         """An image as the model sees it, as a file, and its media type."""
         pixels = np.asarray(self.dataset.images[row])
-        is_small = max(pixels.shape[:2]) < _LOSSLESS_BELOW_PX
-        stream = io.BytesIO()
-        Image.fromarray(pixels).save(stream, "PNG" if is_small else "JPEG", quality=_JPEG_QUALITY)
-        return stream.getvalue(), "image/png" if is_small else "image/jpeg"
+        return picture_file(pixels), f"image/{picture_format(max(pixels.shape[:2])).lower()}"

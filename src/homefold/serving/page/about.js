@@ -53,7 +53,7 @@ export function start(facts, gallery) {
   const domains = hasImages
     ? gallery.domains.map(({ name, images, is_source: isSource }) => [name, whole.format(images), isSource ? "trained on" : "not trained on"])
     : facts.source_domains.map((name) => [name]);
-  const counts = hasImages ? ["images in --data", ""] : [];
+  const counts = hasImages ? [gallery.are_thumbnails ? "thumbnails" : "images in --data", ""] : [];
   place.replaceChildren(
     element("p", { className: "hint", textContent: `Images are brought to ${facts.image_size} px. It computes on ${facts.device}.` }),
     element(

@@ -1,4 +1,4 @@
-// The labelled images of --data: what is known of each, by row, and their pictures.
+// The labelled images: what is known of each, by row, and their pictures.
 
 import { columnsOfAll, hasPictures, labelled, pictureAddress } from "./api.js";
 import { element, percent } from "./dom.js";
@@ -16,7 +16,7 @@ export async function columns(known, tell) {
   }
   if (known.state === "failed") throw new Error(`There is no map: ${known.error}`);
   const buffer = await columnsOfAll();
-  const found = { count: known.images, classes: known.classes, domains: known.domains };
+  const found = { count: known.images, classes: known.classes, domains: known.domains, areThumbnails: known.are_thumbnails };
   known.columns.forEach((name, i) => {
     found[name] = new Float32Array(buffer, 4 * i * known.images, known.images);
   });

@@ -147,6 +147,7 @@ export function start(given) {
     selected = null;
     refresh();
   });
+  document.getElementById("map-kept").hidden = !points.areThumbnails;
   explainColours();
   setLasso(false);
   refresh();
