@@ -12,6 +12,7 @@ from homefold import Homefold
 from homefold.errors import DataError
 from homefold.report.check_page import check_page
 from homefold.runtime.json_lines import json_line
+from homefold.stages.check_words import facts_of
 
 pytestmark = pytest.mark.slow
 
@@ -63,6 +64,7 @@ def test_the_most_unusual_are_told_with_their_pixels(unseen, few_digits):
     for each in unseen.unusual:
         assert each.off_manifold == pytest.approx(scores[each.image])
         np.testing.assert_array_equal(each.pixels, few_digits.only("street").images[each.image])
+        assert each.how_far.startswith(f"off-manifold {each.off_manifold:.2f}")
 
 
 def test_copies_of_training_images_are_found_where_these_are_given(knowing, unseen, few_digits):
@@ -71,7 +73,10 @@ def test_copies_of_training_images_are_found_where_these_are_given(knowing, unse
     exact = [(each.image, each.source.domain, each.source.row) for each in found.duplicates if each.exact]
     assert exact == [(30, "scan", 4), (31, "scan", 5)]
     assert not any(each.exact for each in unseen.duplicates)
+    assert facts_of(found)["Copies of training images"] == str(len(found.duplicates))
+    assert facts_of(unseen)["Copies of training images"] == str(len(unseen.duplicates) or "none found")
     without = knowing.check(street[:30])
+    assert "Copies of training images" not in facts_of(without)
     assert without.duplicates is None
     assert any("Copies of training images" in sentence for sentence in without.unknown)
 

@@ -158,7 +158,11 @@ def test_without_the_token_it_asks_for_it(page: Page, address: str) -> None:
     page.ask("sessionStorage.clear()")
     page.open(f"{address}?fresh")
     page.wait("location.search === '?fresh' && !document.getElementById('token-form').hidden")
-    assert "token" in page.ask("document.getElementById('message').textContent")
+    for wrong, told in ((None, "This page needs the server's token."), ("no", "That is not the server's token.")):
+        if wrong:
+            page.ask(f"document.getElementById('token').value = '{wrong}'")
+            page.ask("document.querySelector('#token-form button').click()")
+        page.wait(f'document.getElementById("message").textContent === "{told}"')
     page.ask(f"document.getElementById('token').value = '{TOKEN}'")
     page.ask("document.querySelector('#token-form button').click()")
     page.wait("!document.getElementById('map-body').hidden")
@@ -207,8 +211,10 @@ def test_several_images_get_a_card_each_and_reasons_when_asked(
     opened.ask("document.getElementById('drop-tab').click()")
     opened.ask("document.getElementById('clear').click()")
     given = [file_in(tmp_path, f"{i}.png", content) for i, content in enumerate(files[:4])]
-    opened.choose_files("#files", *given, file_in(tmp_path, "broken.png", b"nothing"))
-    opened.wait("document.getElementById('status').textContent === '5 of 5 answered'")
+    others = [file_in(tmp_path, name, b"nothing") for name in ("broken.png", "notes.txt", ".hidden.png")]
+    opened.choose_files("#files", *given, *others)
+    told = "5 of 5 answered; 1 file left out: no image"
+    opened.wait(f"document.getElementById('status').textContent === '{told}'")
     assert opened.ask("document.getElementById('why').hidden")
     assert "the upload" in opened.ask("document.querySelector('.failed .far').textContent")
     opened.complaints[:] = [told for told in opened.complaints if "status of 422" not in told]
@@ -228,6 +234,7 @@ def test_many_images_are_checked_together_without_their_labels(
     opened.ask("document.getElementById('hold-ask').click()")
     opened.wait("document.querySelectorAll('#hold .near img').length === 6")
     assert opened.ask("document.activeElement.id") == "hold"
+    assert re.search(r", score \d+\.\d\d$", opened.ask("document.querySelector('#hold .near .caption').textContent"))
     told = opened.ask("document.getElementById('hold-report').textContent")
     assert re.match(r"About \d+\s% of these 24 answers are right", told)
     assert "What to do next" in told
@@ -285,6 +292,8 @@ def test_the_model_tells_what_it_was_measured_at(opened: Page, fitted: Homefold)
     assert f"with projection{100 * held_out['with_projection']:.1f}".removesuffix(".0") in shown
     assert "features.epochs15" in shown
     assert "# A homefold model" in shown
+    assert "features.history15 entries" in shown
+    assert "[object" not in shown
 
 
 def test_arrow_keys_go_from_tab_to_tab(opened: Page) -> None:

@@ -94,7 +94,7 @@ def _print(found: DomainCheck, options: CheckOptions) -> None:
     console.print(headline(found), soft_wrap=True)
     console.print(fact_table(facts_of(found)))
     for each in found.unusual[:3]:
-        console.print(f"Unusual: {each.path or each.image} ({each.label}, off-manifold {each.off_manifold:.2f})")
+        console.print(f"Unusual: {each.path or each.image} ({each.label}, {each.how_far})")
     if found.accuracy is not None:
         console.print(f"\n{HOW_WRONG}", soft_wrap=True)
     console.print("\nNext:")

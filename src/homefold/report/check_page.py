@@ -155,8 +155,7 @@ def _thumbnails(found: DomainCheck) -> list[Thumbnail]:
         picture.thumbnail((_THUMBNAIL_PX, _THUMBNAIL_PX))
         stream = io.BytesIO()
         picture.save(stream, format="png")
-        style = "" if each.style is None else f", style {each.style:.1f}"
-        caption = f"off-manifold {each.off_manifold:.2f}{style} · {each.path or f'image {each.image}'}"
+        caption = f"{each.how_far} · {each.path or f'image {each.image}'}"
         made.append(Thumbnail(stream.getvalue(), f"{each.label} ({percent(each.confidence)})", caption))
     return made
 

@@ -30,7 +30,9 @@ _NOTHING_KEPT = (
 )
 _TOO_FEW = "The two-sample test needs at least 20 new images and 20 held-out ones."
 _NO_STYLES = "The model knows no styles of its sources: fit with look.leave_familiar=true to compare styles."
-_NO_SOURCES = "Copies of training images were not looked for: that needs the training images (data=, --data)."
+_NO_SOURCES = (
+    "Copies of training images were not looked for: homefold check does so where --data gives these (Python: sources=)."
+)
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,11 @@ class UnusualImage:
     off_manifold: float
     style: float | None
     pixels: np.ndarray = field(repr=False)
+
+    @property
+    def how_far(self) -> str:
+        """Both distances in words; the larger one, beside what is usual, is what makes it unusual."""
+        return f"off-manifold {self.off_manifold:.2f}" + ("" if self.style is None else f", style {self.style:.1f}")
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON, without pixels."""

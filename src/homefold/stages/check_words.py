@@ -52,6 +52,8 @@ def facts_of(found: DomainCheck) -> dict[str, str]:
         shares = sorted(found.nearest_source.items(), key=lambda item: -item[1])
         listed = ", ".join(f"{name} {percent(share)}" for name, share in shares)
         facts["Nearest source"] = f"{listed} (by {found.nearest_by})"
+    if found.duplicates is not None:
+        facts["Copies of training images"] = str(len(found.duplicates) or "none found")
     return facts
 
 

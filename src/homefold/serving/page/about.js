@@ -19,11 +19,19 @@ function table(caption, head, rows) {
   );
 }
 
+function written(value) {
+  if (value === null) return "none";
+  if (typeof value === "number") return String(Number(value.toPrecision(6)));
+  if (!Array.isArray(value)) return String(value);
+  if (typeof value[0] === "object") return `${value.length} entries; homefold info --json shows them`;
+  return value.map(written).join(", ") || "none";
+}
+
 function flat(values, before = "") {
   return Object.entries(values).flatMap(([name, value]) =>
     value !== null && typeof value === "object" && !Array.isArray(value)
       ? flat(value, `${before}${name}.`)
-      : [[before + name, Array.isArray(value) ? value.join(", ") || "none" : String(value)]],
+      : [[before + name, written(value)]],
   );
 }
 

@@ -66,8 +66,9 @@ async function open() {
     if (hasImages) survey(gallery);
   } catch (error) {
     document.getElementById("model-facts").textContent = "";
+    const isAskedAgain = !form.hidden;
     form.hidden = error.status !== 401;
-    tell(error.message);
+    tell(form.hidden ? error.message : isAskedAgain ? "That is not the server's token." : "This page needs the server's token.");
   }
 }
 

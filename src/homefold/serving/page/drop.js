@@ -2,7 +2,7 @@
 
 import { explain, predict } from "./api.js";
 import { card, fail, fill } from "./answers.js";
-import { element } from "./dom.js";
+import { counted, element } from "./dom.js";
 import { images, transferred } from "./files.js";
 import { offer } from "./hold.js";
 import { open as openTab } from "./tabs.js";
@@ -28,22 +28,25 @@ let waiting = [];
 let working = 0;
 let done = 0;
 let total = 0;
+let left = 0;
 let stop = new AbortController();
 
 function show() {
   progress.hidden = done === total;
   progress.value = total ? done / total : 0;
-  status.textContent = total ? `${done} of ${total} answered` : "";
+  const leftOut = left ? `; ${counted(left, "file")} left out: no image` : "";
+  status.textContent = total ? `${done} of ${total} answered${leftOut}` : "";
   clear.hidden = total === 0;
   offer(done === total ? answered : [], limits);
 }
 
-function add(files) {
-  if (files.length === 0) {
+function add({ found, others }) {
+  if (found.length === 0) {
     status.textContent = "There is no image among these files.";
     return;
   }
-  for (const file of files) {
+  left += others;
+  for (const file of found) {
     const made = card(file);
     list.append(made);
     waiting.push([file, made]);
@@ -108,7 +111,7 @@ function empty() {
   answered = [];
   for (const made of list.children) made.letGo();
   list.replaceChildren();
-  done = total = 0;
+  done = total = left = 0;
   show();
 }
 
@@ -131,10 +134,10 @@ export function start(given) {
     add(await transferred(event.dataTransfer));
   });
   document.addEventListener("paste", async (event) => {
-    const files = await transferred(event.clipboardData);
-    if (!files.length) return;
+    const pasted = await transferred(event.clipboardData);
+    if (!pasted.found.length) return;
     openTab("drop");
-    add(files);
+    add(pasted);
   });
   for (const id of ["files", "folder"]) {
     document.getElementById(id).addEventListener("change", (event) => {

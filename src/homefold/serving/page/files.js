@@ -3,14 +3,17 @@
 const ENDINGS = /\.(jpe?g|png|webp|bmp|tiff?|gif)$/i;
 
 function isImage(file) {
-  return !file.name.startsWith(".") && (file.type.startsWith("image/") || ENDINGS.test(file.name));
+  return file.type.startsWith("image/") || ENDINGS.test(file.name);
 }
 
-/** The images among files that were chosen; a single other file is kept, so that the server can say what is wrong. */
+/**
+ * The images among files that were chosen, and how many others there are. A single other file is kept, so that the
+ * server can say what is wrong.
+ */
 export function images(files) {
-  const all = [...files];
-  const found = all.filter(isImage);
-  return found.length === 0 && all.length === 1 ? all : found;
+  const all = [...files].filter((file) => !file.name.startsWith("."));
+  const found = all.length === 1 ? all : all.filter(isImage);
+  return { found, others: all.length - found.length };
 }
 
 /** The same for what was dropped or pasted. */

@@ -24,11 +24,11 @@ function interval({ estimate, low, high }, words) {
 }
 
 function unusual({ unusual: found, rows }, files) {
-  const items = found.slice(0, SHOWN_UNUSUAL).map(({ image, label, off_manifold: score }) => {
+  const items = found.slice(0, SHOWN_UNUSUAL).map(({ image, label, off_manifold: score, style }) => {
     const file = files[rows[image]];
     const shown = element("img", { src: URL.createObjectURL(file), alt: `${file.name}, answered ${label}` });
     shown.onload = shown.onerror = () => URL.revokeObjectURL(shown.src);
-    return element("li", {}, shown, element("span", { className: "caption", textContent: `${label}, score ${score.toFixed(2)}` }));
+    return element("li", {}, shown, element("span", { className: "caption", textContent: `${label}, score ${score.toFixed(2)}${style === null ? "" : `, style ${style.toFixed(1)}`}` }));
   });
   return element("section", {}, element("h4", { textContent: "The most unusual" }), element("ol", { className: "near" }, ...items));
 }
