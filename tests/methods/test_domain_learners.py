@@ -190,7 +190,7 @@ class TestDdaig:
     def _parts(self):
         method, batch = Ddaig(share=0.25, step=0.3, width=4, blocks=1), _batch()
         learner = method.learner(_net(), TASK)
-        moved = batch.images + 0.3 * learner.transformation(batch.images)
+        moved = batch.images + 0.3 * 0.5 * learner.transformation((batch.images - 0.5) / 0.5)
         return learner, batch, moved
 
     def test_the_classifier_trains_on_both_kinds_of_images(self):

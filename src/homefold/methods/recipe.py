@@ -34,7 +34,7 @@ PRETRAINED, SMALL = "pretrained", "small"
 class Training:
     """SGD with momentum 0.9, as the authors of a method set it; another `optimiser` is a setting of the method's own.
 
-    Momentum is Nesterov's, as in all trainings here; most authors' is the plain one.
+    Momentum is Nesterov's, as in all trainings here; that of many authors is the plain one.
 
     Args:
         learning_rate: at the start.
