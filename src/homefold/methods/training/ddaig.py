@@ -31,7 +31,7 @@ _START = 0.02
 )
 @dataclass(frozen=True)
 class Ddaig(LearnerMethod):
-    """Normalised images x' = x + λ T(x), moved out of their domains by a network T; three losses, each for its own part.
+    """Normalised images x' = x + λ T(x), moved out of their domains by a network T; three losses, each for one part.
 
     The label classifier f minimises (1 - α) CE(f(x), y) + α CE(f(x'), y); the domain classifier h, a network like f,
     minimises CE(h(x), d); T minimises CE(f(x'), y) - CE(h(x'), d) with f and h held fixed. In the first epochs f sees
