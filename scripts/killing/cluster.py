@@ -2,9 +2,10 @@
 
     scripts/bulk-kills --kills 20 --seed 0
 
-One process of this machine answers undisturbed first. Then Ray answers the same images while something is killed every
-few seconds; after the death of the driver the same command is given again. All files of answers must have the bytes of
-the first, and each image must have one row.
+One process of this machine answers undisturbed first. Then Ray answers the same images, and nodes are killed, then
+workers, then the driver: each in the middle of a shard, at a random time after another shard was finished. After the
+death of the driver the same command is given again. All files of answers must have the bytes of the first, and each
+image must have one row.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-_KINDS = ("worker", "worker", "node", "driver")
+_KINDS = ("node", "worker", "driver")
+_AT_WORK = "ray::_Actor.do"  # what Ray calls the process of a worker while it answers a shard
 _STORE_BYTES = 80 << 20
 
 
@@ -107,25 +110,32 @@ class Campaign:
 
     def run(self, kills: int) -> None:
         """Kill so many times, and then let the last job end."""
-        driver = self._start()
-        while sum(self.killed.values()) < kills:
-            wait = time.monotonic() + self.random.uniform(1, 6)
-            while driver.poll() is None and time.monotonic() < wait:
-                time.sleep(0.1)
-            if driver.poll() is not None:
+        driver, done = self._start(), self._done()
+        while (number := sum(self.killed.values())) < kills:
+            if not self._wait_for_another_shard(driver, done):
                 self._end(driver)
                 shutil.rmtree(self.ground.answers)
+                driver, done = self._start(), 0
+                continue
+            time.sleep(self.random.uniform(0, 3))
+            kind = _KINDS[number * len(_KINDS) // kills]
+            if driver.poll() is None and getattr(self, f"_kill_{kind}")(driver):
+                self.killed[kind] += 1
+                done = self._done()
+                print(f"killed a {kind}; {done} of {len(self.ground.expected)} shards done", flush=True)
+            if driver.poll() is not None and kind == "driver":
                 driver = self._start()
-            elif (self.ground.answers / "_job" / "kinds.json").exists():  # some worker is at work
-                kind = self.random.choice(_KINDS)
-                if getattr(self, f"_kill_{kind}")(driver):
-                    self.killed[kind] += 1
-                    print(f"killed a {kind}; {len(list(self.ground.answers.glob('part-*')))} shards done", flush=True)
-                if kind == "driver":
-                    driver.wait()
-                    driver = self._start()
         driver.wait()
         self._end(driver)
+
+    def _wait_for_another_shard(self, driver: subprocess.Popen[bytes], done: int) -> bool:
+        """Whether there is one before the job ends."""
+        while driver.poll() is None and self._done() <= done:
+            time.sleep(0.05)
+        return driver.poll() is None
+
+    def _done(self) -> int:
+        return len(list(self.ground.answers.glob("part-*.parquet")))
 
     def tell(self, arguments: argparse.Namespace, seconds: int) -> None:
         """Print the figures as JSON, and write them where they are wanted."""
@@ -147,26 +157,35 @@ class Campaign:
         self.faults += self.ground.faults()
 
     def _kill_driver(self, driver: subprocess.Popen[bytes]) -> bool:
-        driver.kill()
-        return True
+        if at_work := self._at_work():
+            driver.kill()
+            driver.wait()
+        return bool(at_work)
 
     def _kill_worker(self, driver: subprocess.Popen[bytes]) -> bool:
-        import psutil
-
-        actors = [
-            process
-            for process in psutil.Process().children(recursive=True)
-            if process.status() != psutil.STATUS_ZOMBIE and "_Actor" in " ".join(process.cmdline()[:1])
-        ]
-        if actors:
-            self.random.choice(actors).send_signal(signal.SIGKILL)
-        return bool(actors)
+        if at_work := self._at_work():
+            self.random.choice(at_work)[1].send_signal(signal.SIGKILL)
+        return bool(at_work)
 
     def _kill_node(self, driver: subprocess.Popen[bytes]) -> bool:
-        place = self.random.randrange(len(self.nodes))
-        self.cluster.remove_node(self.nodes[place], allow_graceful=False)
-        self.nodes[place] = add_node(self.cluster)
-        return True
+        if at_work := self._at_work():
+            place, _ = self.random.choice(at_work)
+            self.cluster.remove_node(self.nodes[place], allow_graceful=False)
+            self.nodes[place] = add_node(self.cluster)
+        return bool(at_work)
+
+    def _at_work(self) -> list[tuple[int, Any]]:
+        """The processes that answer a shard at this moment, each with the place of its node."""
+        import psutil
+
+        found = []
+        for place, node in enumerate(self.nodes):
+            (raylet,) = node.all_processes["raylet"]
+            for process in psutil.Process(raylet.process.pid).children(recursive=True):
+                with suppress(psutil.Error):
+                    if " ".join(process.cmdline()).startswith(_AT_WORK):
+                        found.append((place, process))
+        return found
 
 
 def add_node(cluster: Any) -> Any:
