@@ -84,8 +84,13 @@ class RayCrew:
             return self._failed(worker, cause)
         except self._ray.exceptions.RayError as error:
             self._begin(worker)
-            return Lost(worker, " ".join(str(error).split())[:_LONGEST_REASON])
+            return Lost(worker, self._why(error))
         return Ready(worker, found) if is_beginning else Answered(worker, *found)
+
+    def _why(self, error: Exception) -> str:
+        if isinstance(error, self._ray.exceptions.ActorUnavailableError):
+            return "its process or its machine ended, or is not reached"
+        return " ".join(str(error).split())[:_LONGEST_REASON]
 
     def _failed(self, worker: int, cause: Exception) -> Failed:
         return Failed(worker, str(cause) if isinstance(cause, HomefoldError) else f"{type(cause).__name__}: {cause}")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,18 +18,18 @@ from homefold.bulk.plan import Piece, Shard
 from homefold.bulk.sources import base_of, opened_parquet, stamp_of
 from homefold.data import BadImageError
 from homefold.data.archives import ArchiveImage, FileImage
-from homefold.data.datasets.manifest import rows_of_columns
 from homefold.data.datasets.webdataset import read_webdataset
 from homefold.data.given import BytesImage
 from homefold.data.index import Decodable, LoadRequest
 from homefold.data.paths import given_path
-from homefold.data.rows import Row
+from homefold.data.rows import cell_text
 from homefold.errors import DataError
 from homefold.store.locking import locked
 
-__all__ = ["Entry", "ShardReader", "fetched", "shard_reader"]
+__all__ = ["Entry", "ShardReader", "shard_reader"]
 
 _IMAGES_AT_ONCE = 512  # as many as `homefold predict` has in memory
+_BYTES_AT_ONCE = 1 << 26
 _FETCHED_AT_ONCE = 16
 _SCRATCH = "homefold-bulk-"
 
@@ -64,10 +64,16 @@ class ShardReader:
     base: Place | None
     scratch: Path
 
-    def chunks(self, shard: Shard) -> Iterator[list[Entry]]:
-        """All images of a shard in their order, some hundreds at a time."""
-        entries = self._entries(shard)
-        while chunk := list(islice(entries, _IMAGES_AT_ONCE)):
+    def chunks(self, shard: Shard, at_once: int = _IMAGES_AT_ONCE) -> Iterator[list[Entry]]:
+        """All images of a shard in their order, so many at a time; fewer where their bytes are many."""
+        chunk, size = list[Entry](), 0
+        for entry in self._entries(shard) if self.base is None else _fetched(self._entries(shard)):
+            chunk.append(entry)
+            size += len(entry.image.content) if isinstance(entry.image, BytesImage) else 0
+            if len(chunk) == at_once or size >= _BYTES_AT_ONCE:
+                yield chunk
+                chunk, size = [], 0
+        if chunk:
             yield chunk
 
     def _entries(self, shard: Shard) -> Iterator[Entry]:
@@ -88,24 +94,24 @@ class ShardReader:
         name = piece.file.name
         self._require_unchanged(piece)
         stored = opened_parquet(name if self.base else str(self.folder / name), self.base)
-        # A manifest may have any number of rows.
-        for start in range(piece.start, piece.stop, _IMAGES_AT_ONCE):
-            numbers = range(start, min(piece.stop, start + _IMAGES_AT_ONCE))
-            for number, row in zip(numbers, rows_of_columns(stored, numbers=numbers), strict=True):
-                if stored.image_column:
-                    yield Entry(f"{name}[{number}]", row.source, row.fault)
-                else:
-                    yield self._named_by(row, name)
+        rows = range(piece.start, piece.stop)
+        for row, value in zip(rows, stored.stream(rows), strict=True):
+            if not stored.image_column:
+                yield self._named_by(cell_text(value), name, row)
+            elif value:
+                yield Entry(f"{name}[{row}]", BytesImage(value, name))
+            else:
+                yield Entry(f"{name}[{row}]", fault="has no bytes")
 
-    def _named_by(self, row: Row, listed_in: str) -> Entry:
+    def _named_by(self, path: str, listed_in: str, row: int) -> Entry:
         """The image that a row of a manifest names, relative to the file."""
-        if row.fault:
-            return Entry(row.name or f"{listed_in}, {row.where}", fault=row.fault)
-        if is_address(row.name):
-            return self._image_at(row.name)
+        if not path.strip():
+            return Entry(path or f"{listed_in}, row {row}", fault="path is empty")
+        if is_address(path):
+            return self._image_at(path)
         if self.base is None:
-            return self._image_at(os.path.normpath(os.path.join(os.path.dirname(listed_in), row.name)))
-        place = self.base.named(listed_in).beside(row.name)
+            return self._image_at(os.path.normpath(os.path.join(os.path.dirname(listed_in), path)))
+        place = self.base.named(listed_in).beside(path)
         return Entry(place.address, place=place)
 
     def _in_tar(self, piece: Piece) -> Iterator[Entry]:
@@ -160,12 +166,18 @@ def _names_it(piece: Piece) -> Iterator[None]:
         raise DataError(f"{piece.file.name}: {error}") from None
 
 
-def fetched(entries: list[Entry]) -> list[Entry]:
+def _fetched(entries: Iterable[Entry]) -> Iterator[Entry]:
     """The same with the bytes of images that lie elsewhere; one that is gone has a fault, another error raises."""
-    if not any(entry.place for entry in entries):
-        return entries
-    with ThreadPoolExecutor(_FETCHED_AT_ONCE) as executor:
-        return list(executor.map(_fetch, entries))
+    executor, on_their_way = ThreadPoolExecutor(_FETCHED_AT_ONCE), deque[Future[Entry]]()
+    try:
+        for entry in entries:
+            on_their_way.append(executor.submit(_fetch, entry))
+            if len(on_their_way) == _FETCHED_AT_ONCE:
+                yield on_their_way.popleft().result()
+        while on_their_way:
+            yield on_their_way.popleft().result()
+    finally:
+        executor.shutdown(cancel_futures=True)
 
 
 def _fetch(entry: Entry) -> Entry:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import torch
 from homefold.bulk.answering import answered, decoded
 from homefold.bulk.plan import Shard
 from homefold.bulk.question import Question
-from homefold.bulk.reading import Entry, fetched, shard_reader
+from homefold.bulk.reading import Entry, shard_reader
 from homefold.bulk.table import Answers, as_parquet
 from homefold.data.archives import FileImage
 from homefold.data.decoding.many import one_ahead
@@ -88,7 +88,8 @@ class Worker:
         found, images = Answers(self._model.class_names), 0
         with shard_reader(self._setup.source, self._setup.folder) as reader:
             # While the model computes, what lies elsewhere is on its way; a processor that computes decodes in turn.
-            at_hand = one_ahead(fetched, reader.chunks(shard), enabled=reader.base is not None)
+            chunks = reader.chunks(shard)
+            at_hand = takewhile(bool, one_ahead(lambda _: next(chunks, []), count(), enabled=reader.base is not None))
             for entries, pixels, faults in one_ahead(self._decode, at_hand, enabled=self._accelerated):
                 self._add(found, entries, pixels, faults)
                 images += len(entries)
@@ -99,8 +100,8 @@ class Worker:
         """The answers for the first images of a shard."""
         found = Answers(self._model.class_names)
         with shard_reader(self._setup.source, self._setup.folder) as reader:
-            for chunk in islice(reader.chunks(shard), 1):
-                self._add(found, *self._decode(fetched(chunk[:_PROBED])))
+            for chunk in islice(reader.chunks(shard, _PROBED), 1):
+                self._add(found, *self._decode(chunk))
         return as_parquet(found.table())
 
     def _decode(self, entries: list[Entry]) -> tuple[list[Entry], np.ndarray, dict[int, str]]:

@@ -8,7 +8,7 @@ import json
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,8 @@ from homefold.errors import DataError
 __all__ = ["ArrowFile", "ColumnFile", "ParquetFile", "StoredImage", "require_pyarrow"]
 
 _GROUPS_KEPT = 2  # of a parquet file, in memory: images are read in their order
+_READ_AT_ONCE = 1 << 23
+_IMAGES_AT_ONCE, _PATHS_AT_ONCE = 16, 1 << 14
 _ADVICE = "it is damaged or cut off: write or fetch it anew"
 
 
@@ -89,8 +91,8 @@ class ColumnFile(ABC):
         """How many rows it has."""
 
     @abstractmethod
-    def _values(self, column: str, part: str, rows: range) -> list[Any]:
-        """The values of a column, or of a part of its structure, in these rows."""
+    def _values(self, column: str, part: str = "") -> list[Any]:
+        """All values of a column, or of a part of its structure."""
 
     @abstractmethod
     def image(self, row: int) -> bytes | None:
@@ -123,25 +125,21 @@ class ColumnFile(ABC):
         """Whether a path may stand beside the bytes of an image."""
         return bool(self.image_column) and bool(self.pyarrow.types.is_struct(self.schema.field(self.image_column).type))
 
-    def names(self, column: str, rows: range | None = None) -> list[str]:
+    def names(self, column: str) -> list[str]:
         """The values of a column as text, empty for none; the numbers of a class have its name where it is known."""
         classes = self._class_names(column)
-        values = self._values(column, "", self._chosen(rows)) if column in self.columns else []
+        values = self._values(column) if column in self.columns else []
         if not classes:
             return [cell_text(value) for value in values]
         return [classes[value] if isinstance(value, int) and 0 <= value < len(classes) else "" for value in values]
 
-    def _chosen(self, rows: range | None) -> range:
-        return range(len(self)) if rows is None else rows
-
-    def image_paths(self, rows: range | None = None) -> list[str]:
+    def image_paths(self) -> list[str]:
         """The path beside the bytes of each image, empty where there is none."""
-        rows = self._chosen(rows)
         if "image.path" in self.columns:
-            return [cell_text(value) for value in self._values("image.path", "", rows)]
+            return [cell_text(value) for value in self._values("image.path")]
         if not self.image_is_structure or self.schema.field(self.image_column).type.get_field_index("path") < 0:
             return []
-        return [cell_text(value) for value in self._values(self.image_column, "path", rows)]
+        return [cell_text(value) for value in self._values(self.image_column, "path")]
 
     def _class_names(self, column: str) -> Sequence[str]:
         """The names that Hugging Face keeps of a column of classes."""
@@ -166,7 +164,8 @@ class ParquetFile(ColumnFile):
         from pyarrow import parquet
 
         with self._reading():
-            self._parquet = parquet.ParquetFile(file if opened is None else opened)
+            given = file if opened is None else opened
+            self._parquet = parquet.ParquetFile(given, buffer_size=_READ_AT_ONCE, pre_buffer=False)
         counts = [self._parquet.metadata.row_group(i).num_rows for i in range(self._parquet.num_row_groups)]
         self._starts = np.cumsum([0, *counts])
         self._groups: OrderedDict[int, Any] = OrderedDict()
@@ -182,14 +181,30 @@ class ParquetFile(ColumnFile):
     def __len__(self) -> int:
         return int(self._starts[-1])
 
-    def _values(self, column: str, part: str, rows: range) -> list[Any]:
-        if not rows:
-            return []
-        groups = range(self._group_of(rows[0]), self._group_of(rows[-1]) + 1)
+    def _values(self, column: str, part: str = "") -> list[Any]:
         with self._reading(), self._lock:
-            table = self._parquet.read_row_groups(list(groups), columns=[f"{column}.{part}" if part else column])
-            found = table.column(0).slice(rows.start - int(self._starts[groups.start]), len(rows))
+            found = self._parquet.read(columns=[f"{column}.{part}" if part else column]).column(0)
             return list((_part(found, part) if part else found).to_pylist())
+
+    @property
+    def _bytes_of_images(self) -> str:
+        return f"{self.image_column}.bytes" if self.image_is_structure else self.image_column
+
+    def stream(self, rows: range) -> Iterator[Any]:
+        """The bytes of images in these rows, or their paths where there are none, one after the other.
+
+        No row group is in memory as a whole: tools write a million images into one.
+        """
+        first = self._group_of(rows.start)
+        groups, at = list(range(first, self._group_of(rows.stop - 1) + 1)), int(self._starts[first])
+        column, at_once = (self._bytes_of_images, _IMAGES_AT_ONCE) if self.image_column else ("path", _PATHS_AT_ONCE)
+        with self._reading():
+            for batch in self._parquet.iter_batches(at_once, groups, [column]):
+                for i in range(max(rows.start - at, 0), min(rows.stop - at, len(batch))):
+                    yield _content(batch.column(0), i)
+                at += len(batch)
+                if at >= rows.stop:
+                    return
 
     def _group_of(self, row: int) -> int:
         return int(np.searchsorted(self._starts, row, side="right")) - 1
@@ -201,8 +216,7 @@ class ParquetFile(ColumnFile):
     def _group(self, group: int) -> Any:
         with self._lock, self._reading():
             if group not in self._groups:
-                column = f"{self.image_column}.bytes" if self.image_is_structure else self.image_column
-                self._groups[group] = self._parquet.read_row_group(group, columns=[column]).column(0)
+                self._groups[group] = self._parquet.read_row_group(group, columns=[self._bytes_of_images]).column(0)
                 while len(self._groups) > _GROUPS_KEPT:
                     self._groups.popitem(last=False)
             self._groups.move_to_end(group)
@@ -229,8 +243,8 @@ class ArrowFile(ColumnFile):
     def __len__(self) -> int:
         return int(self._table.num_rows)
 
-    def _values(self, column: str, part: str, rows: range) -> list[Any]:
-        found = self._table.column(column).slice(rows.start, len(rows))
+    def _values(self, column: str, part: str = "") -> list[Any]:
+        found = self._table.column(column)
         return list((_part(found, part) if part else found).to_pylist())
 
     def image(self, row: int) -> bytes | None:

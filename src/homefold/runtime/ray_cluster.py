@@ -33,6 +33,8 @@ def import_ray() -> Any:
     """The module `ray`; a sentence where it is missing or too old."""
     # Nothing is sent anywhere unasked.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Of a lost worker Ray prints a page among the answers; who asked for the work tells it in a sentence.
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
     try:
         ray: Any = importlib.import_module("ray")
         version: str = ray.__version__

@@ -6,7 +6,7 @@ import csv
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from io import StringIO
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from homefold.runtime.text import as_text, counted
 
 __all__ = [
     "TEXT_TABLES",
+    "check_columns",
     "find_frame",
     "find_manifest",
     "is_manifest",
@@ -98,29 +99,28 @@ def _of_text(path: Path) -> Table:
 
 def text_rows(path: Path) -> tuple[list[str], Iterator[Row]]:
     """The columns of a CSV or TSV, and its rows one after the other."""
-    with reading(path, "a table in UTF-8"):
-        content = path.read_text(encoding="utf-8-sig", errors="strict")
-    header, _, _ = content.partition("\n")
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;", key=header.count)
-    lines = _lines(path, content, delimiter)
+    lines = _lines(path)
     columns = [name.strip().lower() for name in next(lines, (0, []))[1]]
     _check_columns(path, columns, ("path",))
     return columns, (_text_row(path, columns, number, cells) for number, cells in lines if any(map(str.strip, cells)))
 
 
-def _lines(path: Path, content: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The rows, each with the number of the line that it starts on."""
     csv.field_size_limit(_LONGEST_CELL)
-    reader = csv.reader(StringIO(content, newline=""), delimiter=delimiter, strict=True)
-    while True:
-        number = reader.line_num + 1
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise DataError(f"{path}, line {number}: this is no row of a table ({error}). {_EXPECTED}") from None
-        yield number, cells
+    with reading(path, "a table in UTF-8"), path.open(encoding="utf-8-sig") as file:
+        header = file.readline()
+        delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;", key=header.count)
+        reader = csv.reader(chain([header], file), delimiter=delimiter, strict=True)
+        while True:
+            number = reader.line_num + 1
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                raise DataError(f"{path}, line {number}: this is no row of a table ({error}). {_EXPECTED}") from None
+            yield number, cells
 
 
 def _text_row(path: Path, columns: Sequence[str], number: int, cells: Sequence[str]) -> Row:
@@ -176,26 +176,26 @@ def _of_parquet(root: Path, files: Sequence[Path]) -> Table:
     return table_of_columns(root.stem, root, rows, columns, any_order=by_path)
 
 
-def rows_of_columns(stored: ColumnFile, split: str = "", told: str = "", numbers: range | None = None) -> list[Row]:
-    """The rows of a parquet or arrow file, counted from 0; `told` names the file where there are several.
-
-    Of a file that is too long to be taken at once, those with the numbers asked for.
-    """
+def check_columns(stored: ColumnFile) -> None:
+    """Complain of a parquet or arrow file without images and paths."""
     _check_columns(stored.file, stored.columns, ("image", "image.bytes", "path"))
-    known = ("label", "domain", "split", "path")
-    columns = {name: stored.names(name, numbers) for name in known if name in stored.columns}
-    numbers = range(len(stored)) if numbers is None else numbers
+
+
+def rows_of_columns(stored: ColumnFile, split: str = "", told: str = "") -> list[Row]:
+    """The rows of a parquet or arrow file, counted from 0; `told` names the file where there are several."""
+    check_columns(stored)
+    columns = {name: stored.names(name) for name in ("label", "domain", "split", "path") if name in stored.columns}
     at = f"{told}, row" if told else "row"
     if not stored.image_column:
         return [
-            _path_row(stored.file.parent, path, f"{at} {row}", {key: column[i] for key, column in columns.items()})
-            for i, (row, path) in enumerate(zip(numbers, columns["path"], strict=True))
+            _path_row(stored.file.parent, path, f"{at} {i}", {key: column[i] for key, column in columns.items()})
+            for i, path in enumerate(columns["path"])
         ]
-    paths = columns.get("path") or stored.image_paths(numbers)
+    paths = columns.get("path") or stored.image_paths()
     rows = []
-    for i, row in enumerate(numbers):
+    for i in range(len(stored)):
         values = {"split": split} | {key: column[i] for key, column in columns.items()}
-        rows.append(Row(StoredImage(stored, row), f"{at} {row}", **_names(values), name=paths[i] if paths else ""))
+        rows.append(Row(StoredImage(stored, i), f"{at} {i}", **_names(values), name=paths[i] if paths else ""))
     return rows
 
 
