@@ -55,7 +55,9 @@ def write_forms(folder: Path, count: int, side: int) -> Iterator[tuple[str, str]
     yield "folder at an address", f"file://{folder}/photos"
     parquet.write_table(pyarrow.table({"path": [f"photos/{file.name}" for file in files]}), folder / "list.parquet")
     yield "parquet, paths", str(folder / "list.parquet")
-    parquet.write_table(pyarrow.table({"image": [file.read_bytes() for file in files]}), folder / "bytes.parquet")
+    parquet.write_table(
+        pyarrow.table({"image": [file.read_bytes() for file in files]}), folder / "bytes.parquet", use_dictionary=False
+    )
     yield "parquet, bytes", str(folder / "bytes.parquet")
     yield "parquet, bytes, at an address", f"file://{folder}/bytes.parquet"
     with tarfile.open(folder / "photos.tar", "w") as tar:
