@@ -86,9 +86,9 @@ def estimates(case: Any) -> dict[str, float]:
     found = estimate_accuracy(held, case["held_labels"], new)
     return {
         "truth": float((case["probabilities"].argmax(axis=1) == case["truth"]).mean()),
-        "naive": found.estimates["confidence"],
+        "naive": float(case["probabilities"].max(axis=1).mean()),
         "held-out accuracy": found.held_out_accuracy,
-        **{name: value for name, value in found.estimates.items() if name != "confidence"},
+        **found.estimates,
         "together": found.estimate,
         "low": found.low,
         "high": found.high,

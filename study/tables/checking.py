@@ -13,6 +13,7 @@ _COLUMNS = {
     "thresholded": "thresholded",
     "difference": "difference",
     "agreement": "agreement",
+    "confidence": "lowered",
     "together": "together",
 }
 
