@@ -67,7 +67,7 @@ class AccuracyEstimate:
     """The mean of thresholded and confidence; the others added error (study/check.md)."""
     low: float
     high: float
-    """Between them lie nine of ten estimates on images drawn anew, and every single one, with what these usually miss."""
+    """Between them lie nine of ten estimates on images drawn anew and every single one, and what these usually miss."""
     estimates: dict[str, float]
     """By its name: thresholded, difference, agreement, confidence."""
     held_out_accuracy: float
