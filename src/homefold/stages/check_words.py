@@ -12,8 +12,8 @@ __all__ = ["HOW_WRONG", "estimates_of", "facts_of", "headline", "percent"]
 HOW_WRONG = (
     "Thresholds and temperature were fitted on held-out images of the source domains, not on held-out domains, which "
     "did not help. Errors made with confidence are in no estimate. On PACS it was off by 6 points on average, where "
-    "the mean confidence alone was off by 16; on digits by 4 points with 60 training images of each class and domain, by 7 "
-    "to 11 with fewer. The interval holds the truth in nine of ten of those cases (study/check.md)."
+    "the mean confidence alone was off by 16; on digits by 4 points with 60 training images of each class and domain, "
+    "by 7 to 11 with fewer. The interval holds the truth in nine of ten of those cases (study/check.md)."
 )
 _WAYS = {
     "thresholded": "Average thresholded confidence",
