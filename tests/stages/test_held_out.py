@@ -87,7 +87,10 @@ def test_held_out_domains_are_not_counted(few_digits):
     assert everything == auto_config(few_digits.only("scan", "photo"), settings={"features.weights": "none"})
 
 
-def test_the_estimate_grows_with_images_and_epochs_and_is_told():
+def test_the_estimate_grows_with_images_and_epochs_and_is_told(monkeypatch):
+    monkeypatch.setattr(
+        "homefold.stages.estimate._seconds", lambda work, _: {"look": 0.01, "learn": 0.03}[work.__name__]
+    )
     config = preset_config("small", {"preprocessing.image_size": 16})
     net = build_net(config, (16, 16), pretrained=False)
     device = Homefold(config, device="cpu").device
