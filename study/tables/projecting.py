@@ -146,3 +146,23 @@ def one_source_controls() -> str:
     }
     lines = [[name, gain(found[m], found[F]), *extremes(found[m], found[F])] for name, m in names.items()]
     return markdown(["to no projection", "all", "least", "most"], lines)
+
+
+@table("one-source-rivals")
+def one_source_rivals() -> str:
+    """RSC, JiGen and T3A from one domain of PACS, one seed, beside the same seed of the full method."""
+    found = read("pacs-single-source-rivals")
+    names = {
+        "Deep All": "deep-all",
+        "RSC": "rsc",
+        "JiGen": "jigen",
+        "f, no projection": F,
+        "T3A on f": "t3a+without-projection",
+        "full method": "vae",
+    }
+    lines = []
+    for source, label in PACS.items():
+        own = ([v for case, v in found[method].items() if case.sources == (source,)] for method in names.values())
+        lines.append([label, *(plain(mean(values)) for values in own)])
+    lines.append(["**all**", *(plain(mean(found[method].values())) for method in names.values())])
+    return markdown(["trained on", *names], lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from statistics import mean
 
 from writing import markdown
@@ -125,6 +126,8 @@ def small_pairs() -> str:
 
 
 _CONTROLS = {"linear-probe": "linear probe", "deep-all": "Deep All", F: "f", "vae": "full method"}
+_SIZES = (5, 10, 20, 40, 100)
+"""Images a class and domain."""
 _TODAY = "vae:style.blocks=layer1/layer2,style.manifold=mean,style.weight=0.5"
 _KEPT = "features.keep_pretrained=0.2"
 
@@ -142,15 +145,13 @@ def _seeds_on(values: Accuracies, asked: int) -> list[str]:
 def small_targets() -> str:
     """The chosen recipe of each size beside the controls, on the targets."""
     runs, rows = records("pacs-small-targets"), []
-    for size in (5, 10, 20, 40, 100):
+    for size in _SIZES:
         own = [run for run in runs if run.facts["source_images_per_class"] == size]
         for method, values in accuracies(own).items():
-            kind, settings = _recipe(method)
-            if "look.leave_familiar" in settings:
+            if "look.leave_familiar" in method:
                 continue
             seeds = len({run.seed for run in own if run.method == method})
-            label = {F: "f, recipe of `auto`", "vae": "**`auto`**"}[kind] if settings else _CONTROLS[kind]
-            rows.append([str(size), label, *_seeds_on(values, seeds)])
+            rows.append([str(size), _label(method), *_seeds_on(values, seeds)])
     every = read("pacs-auto")
     whole = {
         "linear probe": every["linear-probe"],
@@ -164,11 +165,61 @@ def small_targets() -> str:
     return markdown(["images", "", *PACS.values(), "mean"], rows)
 
 
+def _label(method: str) -> str:
+    """Of a control, or of what the recipe of `auto` trains."""
+    kind, settings = _recipe(method)
+    return {F: "f, recipe of `auto`", "vae": "**`auto`**"}[kind] if settings else _CONTROLS[kind]
+
+
+def _projects_everything(method: str) -> bool:
+    """Whether it is `auto` but for familiar images, which `auto` leaves as they are."""
+    return method.startswith("vae:") and "look.leave_familiar" not in method
+
+
+@table("small-resnet50")
+def small_resnet50() -> str:
+    """The recipes of ResNet-18, with ResNet-50."""
+    runs, rows = records("pacs-small-resnet50"), []
+    for size in (10, 40):
+        found = accuracies(run for run in runs if run.facts["source_images_per_class"] == size)
+        rows += [
+            [str(size), _label(method), *_seeds_on(values, 3)]
+            for method, values in found.items()
+            if not _projects_everything(method)
+        ]
+    return markdown(["images", "", *PACS.values(), "mean"], rows)
+
+
+@table("small-digits")
+def small_digits() -> str:
+    """From scratch on Digits-DG: means over targets, by size."""
+    found: dict[str, dict[int, str]] = defaultdict(dict)
+    for size in (*_SIZES, 0):
+        own = [run for run in records("digits-dg-small") if run.facts.get("source_images_per_class", 0) == size]
+        for method, values in accuracies(own).items():
+            if not _projects_everything(method):
+                found[_label(method)][size] = spread(by_seed(values))
+    rows = [[label, *(cells[size] for size in (*_SIZES, 0))] for label, cells in found.items()]
+    return markdown(["", *map(str, _SIZES), "all"], rows)
+
+
+@table("epochs-few")
+def epochs_few() -> str:
+    """f from ten images a class and domain by epochs and rate, on the targets."""
+    cells: dict[str, dict[int, Accuracies]] = defaultdict(dict)
+    for method, values in read("pacs-epochs-few").items():
+        _, settings = _recipe(method)
+        cells[settings["learning_rate"]][int(settings["epochs"])] = values
+    epochs = sorted(next(iter(cells.values())))
+    rows = [[rate, *(spread(by_seed(found[count])) for count in epochs)] for rate, found in cells.items()]
+    return markdown(["rate", *(f"{count} epochs" for count in epochs)], rows)
+
+
 @table("left-familiar")
 def left_familiar() -> str:
     """The full method by the recipe of each size, projecting every image and only the unfamiliar ones."""
     rows = []
-    for size in (5, 10, 20, 40, 100):
+    for size in _SIZES:
         found = accuracies(run for run in records("pacs-small-targets") if run.facts["source_images_per_class"] == size)
         name = next(method for method in found if "leave_familiar" in method)
         rows.append([str(size), *_left_alone(found[name.rpartition(",")[0]], found[name])])
