@@ -75,6 +75,19 @@ def digits(_own_cache) -> DomainDataset:
 
 
 @pytest.fixture(scope="session")
+def twelve_each(digits: DomainDataset) -> DomainDataset:
+    """Twelve images of each of the ten digits in every domain."""
+    return digits.subset(np.flatnonzero(np.arange(len(digits)) % (len(digits) // 4) < 120))
+
+
+@pytest.fixture
+def few_of_digits_mini(monkeypatch: pytest.MonkeyPatch, twelve_each: DomainDataset) -> None:
+    """Whoever loads digits-mini gets these: more of them say no more about whether some code runs."""
+    for module in ("homefold.data", "homefold.data.datasets.digits_mini"):
+        monkeypatch.setattr(f"{module}.load_digits_mini", lambda seed=0: twelve_each)
+
+
+@pytest.fixture(scope="session")
 def sharp_digits(digits: DomainDataset) -> DomainDataset:
     """Three classes and 24 images of each in every domain: enough to learn something in seconds."""
     chosen = [

@@ -31,13 +31,12 @@ def test_own_features():
     assert found["with projection"] > 0.7
 
 
-def test_own_network(tmp_path):
-    assert (
-        load("own_network").main(tmp_path / "model", preset_config("small", **{**QUICK, "features__epochs": 6})) > 0.2
-    )
+def test_own_network(tmp_path, few_of_digits_mini):
+    config = preset_config("small", **{**QUICK, "features__epochs": 12, "features__batch_size": 16})
+    assert load("own_network").main(tmp_path / "model", config) > 0.2
 
 
-def test_choose_when_to_abstain():
+def test_choose_when_to_abstain(few_of_digits_mini):
     rows = load("choose_when_to_abstain").main(preset_config("small", **QUICK))
     coverage = [row[1] for row in rows]
     assert coverage == sorted(coverage)

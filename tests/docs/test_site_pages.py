@@ -20,7 +20,6 @@ from homefold import Homefold, list_presets, preset_config
 from homefold.cli import main
 from homefold.cli.app import COMMANDS
 from homefold.cli.settings import list_settings
-from homefold.data import load_digits_mini
 from test_public_contract import PUBLIC
 
 ROOT = Path(__file__).parents[2]
@@ -66,13 +65,13 @@ def test_the_readme_is_short():
 
 
 @pytest.fixture(scope="module")
-def a_model():
+def a_model(twelve_each):
     settings = {"features.epochs": 1, "manifold.epochs": 5, "look.textures": 0}
-    return Homefold(preset_config("small", settings), device="cpu").fit(load_digits_mini(), holdout="street")
+    return Homefold(preset_config("small", settings), device="cpu").fit(twelve_each, holdout="street")
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch, few_digits, a_model):
+def place(tmp_path, monkeypatch, few_digits, a_model, few_of_digits_mini):
     """A folder with what pages speak of: photos/, new-images/, model, and the project's own study/ and examples/."""
     for i in range(0, len(few_digits), 4):
         domain = {"scan": "photo", "print": "art", "photo": "sketch"}.get(
@@ -86,7 +85,6 @@ def place(tmp_path, monkeypatch, few_digits, a_model):
         (tmp_path / name).symlink_to(ROOT / name)
     a_model.save(tmp_path / "model")
     monkeypatch.chdir(tmp_path)
-    # A network that learned for minutes says no more about whether the code runs.
     quick = {"features.epochs": 1, "manifold.epochs": 5}
     monkeypatch.setattr("homefold.model.preset_config", lambda name: preset_config(name, quick))
     return tmp_path
@@ -196,10 +194,10 @@ def test_pictures_are_small_and_say_what_their_captions_say():
 
 
 @pytest.mark.slow
-def test_pictures_can_be_made_again(tmp_path):
+def test_pictures_can_be_made_again(tmp_path, twelve_each, few_of_digits_mini):
     facts = loaded(DOCS / "make_pictures.py").main(["--epochs", "1", "--out", str(tmp_path)])
     assert {path.name for path in tmp_path.iterdir()} == PICTURES
-    assert facts["homecoming"]["images"] == 870
+    assert facts["homecoming"]["images"] == len(twelve_each.only("street"))
     assert facts["similarity"]["after_training"] > facts["similarity"]["before_training"]
 
 
