@@ -36,7 +36,11 @@ def one_loop(step: Callable[[State], State], first: State, steps: int) -> State:
     """As a loop in the graph, however many steps it has."""
     from torch._higher_order_ops.while_loop import while_loop
 
-    found: State = while_loop(lambda *state: state[0] < steps, lambda *state: step(state), first)
+    def body(*state: torch.Tensor) -> State:
+        # torch refuses a loop that hands a tensor on as it came, as the elbow's memory does.
+        return tuple(after.clone() if any(after is before for before in state) else after for after in step(state))
+
+    found: State = while_loop(lambda *state: state[0] < steps, body, first)
     return found
 
 
