@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from PIL import Image
 
 from homefold import Homefold, preset_config
 from homefold.data import load_digits_mini
+from homefold.data.decoding.image import resize_images
 from homefold.errors import ConfigError
 from homefold.evaluation import demo as demo_module
 from homefold.evaluation import read_records
@@ -18,6 +20,7 @@ from homefold.evaluation.demo import run_demo
 pytestmark = pytest.mark.slow
 
 QUICK = {
+    "preprocessing__image_size": 16,
     "features__epochs": 5,
     "features__batch_size": 32,
     "features__feature_dim": 32,
@@ -27,9 +30,10 @@ QUICK = {
 
 
 def every(step: int):
-    """A part of the embedded digits."""
+    """A part of the embedded digits, at half their size."""
     digits = load_digits_mini()
-    return digits.subset(np.arange(0, len(digits), step))
+    digits = digits.subset(np.arange(0, len(digits), step))
+    return replace(digits, images=resize_images(digits.images, (16, 16)))
 
 
 @pytest.fixture(scope="module")
