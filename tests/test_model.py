@@ -507,20 +507,27 @@ model.save(sys.argv[3])
 """
 
 
+def fit_here(*arguments: str) -> None:
+    """The same in this process, which has imported all that it needs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["-c", *arguments])
+        exec(FIT, {})
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("line", ["epoch 2", "fitted"])
-def test_a_fit_killed_with_sigkill_resumes_to_the_same_bytes(few_digits, tmp_path, line, uninterrupted):
+def test_a_fit_killed_with_sigkill_resumes_to_the_same_bytes(tmp_path, line, uninterrupted, capsys):
     data, expected = uninterrupted
-    arguments = [sys.executable, "-c", FIT, str(data), str(tmp_path / "work"), str(tmp_path / "model")]
-    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+    arguments = [str(data), str(tmp_path / "work"), str(tmp_path / "model")]
+    process = subprocess.Popen([sys.executable, "-c", FIT, *arguments], stdout=subprocess.PIPE, text=True)
     for said in process.stdout:
         if said.strip() == line:
             os.kill(process.pid, signal.SIGKILL)
             break
     assert process.wait() == -signal.SIGKILL
     process.stdout.close()
-    again = subprocess.run(arguments, capture_output=True, text=True, check=True)
-    first = again.stdout.split("\n")[0]
+    fit_here(*arguments)
+    first = capsys.readouterr().out.split("\n")[0]
     assert first == {"epoch 2": "epoch 2", "fitted": "fitted"}[line]
     assert folder_digest(tmp_path / "model") == expected
 
@@ -529,8 +536,7 @@ def test_a_fit_killed_with_sigkill_resumes_to_the_same_bytes(few_digits, tmp_pat
 def uninterrupted(few_digits, tmp_path_factory):
     folder = tmp_path_factory.mktemp("uninterrupted")
     np.savez(folder / "data.npz", x=few_digits.images, y=few_digits.labels, d=few_digits.domains)
-    arguments = [sys.executable, "-c", FIT, *(str(folder / name) for name in ("data.npz", "work", "model"))]
-    subprocess.run(arguments, check=True, capture_output=True)
+    fit_here(*(str(folder / name) for name in ("data.npz", "work", "model")))
     return folder / "data.npz", folder_digest(folder / "model")
 
 
