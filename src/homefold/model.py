@@ -51,6 +51,7 @@ from homefold.stages.explanation import Explanation, explained
 from homefold.stages.familiar import Familiarity
 from homefold.stages.feature_model import FeatureModel
 from homefold.stages.features import features_ids, weights_identity
+from homefold.stages.folder_memory import FolderMemory
 from homefold.stages.own_code import require_registered
 from homefold.stages.predictions import Predictions, rows_named
 from homefold.stages.source_images import SourceImages
@@ -455,6 +456,7 @@ class Homefold:
         search: SearchConfig | None = None,
         skip_bad: bool = False,
         compare: bool = False,
+        adapt: bool = False,
     ) -> Predictions:
         """Answers for images of any domain; those from files carry their paths.
 
@@ -471,13 +473,18 @@ class Homefold:
             skip_bad: leave out files that cannot be read instead of stopping; `paths` tells which remain.
             compare: tell the labels without projection too (`unprojected`, `changed`), which takes another pass of the
                 network where styles are brought to the sources'.
+            adapt: let a memory of the surest images of each class (T3A) answer, so that each answer depends on the
+                images before it (`adapted`), in an order that is the same every time. For many images of one domain.
         """
+        memory = FolderMemory(self.feature_model) if adapt else None
         parts: list[Predictions] = []
         for images, paths in self._image_chunks(data, skip_bad=skip_bad):
             with rows_named(paths, first=sum(map(len, parts))):
                 answer = self.trained.answer(images, projected=projected, look=look, search=search, compare=compare)
             parts.append(replace(answer.predictions, paths=paths))
-        return Predictions.concatenate(parts)
+            if memory is not None:
+                memory.add(replace(answer, predictions=parts[-1]))
+        return Predictions.concatenate(parts) if memory is None else memory.answers()
 
     def predict_proba(self, data: ImageData, *, projected: bool = True) -> np.ndarray:
         """Probabilities `(n, classes)`, columns in the order of `class_names`."""

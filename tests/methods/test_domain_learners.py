@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from homefold.classifier.entropy import prediction_entropy
 from homefold.errors import ConfigError
 from homefold.features.backbones import build_backbone
 from homefold.features.backbones.digits import DigitsNet
@@ -16,7 +17,6 @@ from homefold.features.batches import ImageStore
 from homefold.features.level_maps import level_maps
 from homefold.features.network import FeatureNet
 from homefold.methods import ImageSet, find_method
-from homefold.methods.entropy import prediction_entropy
 from homefold.methods.training.d_sam import DSam, block_maps
 from homefold.methods.training.ddaig import Ddaig
 from homefold.methods.training.learner import Batch, Learner, LearningTask, TrainingImages, ramp

@@ -40,4 +40,4 @@ def answered(model: Homefold, images: np.ndarray, question: Question) -> tuple[P
     predictions = model.predict(
         images, projected=question.projected, look=question.look, search=question.search, compare=question.compare
     )
-    return predictions, predictions.abstained(question.abstain_above, confidence_below=question.abstain_below)
+    return predictions, question.abstained(predictions)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from homefold.config import LookConfig, SearchConfig
+from homefold.stages.predictions import Predictions
 from homefold.store.files import plain_json
 
 __all__ = ["Question"]
@@ -29,6 +32,10 @@ class Question:
     compare: bool = False
     abstain_above: float | None = None
     abstain_below: float | None = None
+
+    def abstained(self, predictions: Predictions) -> np.ndarray:
+        """`(n,)` which answers are to be abstained from."""
+        return predictions.abstained(self.abstain_above, confidence_below=self.abstain_below)
 
     def as_dict(self) -> dict[str, Any]:
         """It as JSON has it."""

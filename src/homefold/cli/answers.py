@@ -15,7 +15,10 @@ from rich.cells import cell_len
 from homefold.cli.output import json_line
 from homefold.stages.predictions import Prediction
 
-__all__ = ["AnswerWriter", "CsvWriter", "JsonLinesWriter", "TableWriter"]
+__all__ = ["ADAPTED", "AnswerWriter", "CsvWriter", "JsonLinesWriter", "TableWriter"]
+
+ADAPTED = "Each answer depends on the images before it (--adapt), in an order that is the same every time."
+"""What is said of answers that a memory gave."""
 
 
 _FIGURES = (
@@ -67,21 +70,29 @@ class JsonLinesWriter(AnswerWriter):
 
 
 class CsvWriter(AnswerWriter):
-    """A header and one row an image; figures that an image does not have stay empty."""
+    """A header and one row an image; figures that an image does not have stay empty.
 
-    def __init__(self, stream: TextIO, class_names: Sequence[str]) -> None:
+    Args:
+        stream: where to.
+        class_names: all labels that can come.
+        adapted: whether a memory answers, which then stands in a column.
+    """
+
+    def __init__(self, stream: TextIO, class_names: Sequence[str], *, adapted: bool = False) -> None:
         super().__init__(stream)
         self._class_names = class_names
+        self._figures = (*_FIGURES, *(("adapted",) if adapted else ()))
         self._csv = csv.writer(stream, lineterminator="\n")
-        self._csv.writerow(["path", *_FIGURES, "abstained", "error", *(f"probability.{name}" for name in class_names)])
+        probabilities = [f"probability.{name}" for name in class_names]
+        self._csv.writerow(["path", *self._figures, "abstained", "error", *probabilities])
 
     def answer(self, path: Path, prediction: Prediction, abstained: bool) -> None:
-        figures = [_as_text(getattr(prediction, name)) for name in _FIGURES]
+        figures = [_as_text(getattr(prediction, name)) for name in self._figures]
         probabilities = [prediction.probabilities[name] for name in self._class_names]
         self._csv.writerow([path, *figures, _as_text(abstained), "", *probabilities])
 
     def failure(self, path: Path, reason: str) -> None:
-        self._csv.writerow([path, *[""] * (len(_FIGURES) + 1), reason, *[""] * len(self._class_names)])
+        self._csv.writerow([path, *[""] * (len(self._figures) + 1), reason, *[""] * len(self._class_names)])
 
 
 def _as_text(value: object) -> object:

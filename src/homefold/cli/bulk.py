@@ -61,6 +61,8 @@ def answer_in_shards(options: PredictOptions, settings: Mapping[str, Any]) -> in
     }.items():
         if is_given:
             raise UsageError(f"{out} is a folder, in which answers are parquet files that stay; leave out {flag}.")
+    if options.adapt:
+        raise UsageError("Shards are answered in any order, and --adapt needs one; write to one file (--out FILE).")
     if len(options.images) != 1:
         raise UsageError(f"Answers in a folder are of one source of images; got {len(options.images)}.")
     if options.shard_size is not None and options.shard_size < 1:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from rich.table import Table
 
+from homefold.cli.answers import ADAPTED
 from homefold.cli.domain_from import DomainFromFlag
 from homefold.cli.domains import domain_names, require_domains
 from homefold.cli.given_settings import chosen_look_and_search, inference_settings
@@ -60,6 +61,9 @@ class EvaluateOptions:
     scores: bool = False
     """Show how well confidence, off-manifold and other scores tell wrong answers from right ones (area under the ROC
     curve; 0.5 is chance)."""
+    adapt: bool = False
+    """Measure with a memory of each domain's surest images too (T3A), where each answer depends on the images before
+    it, in an order that is the same every time."""
     projection_preset: ProjectionPresetFlag = None
     set: SetInferenceFlag = ()
     domain_from: DomainFromFlag = ""
@@ -97,7 +101,9 @@ class DomainResult:
     tells_errors: dict[str, float | None]
     """By score, how well it tells wrong answers from right ones; none where all answers are right, or all wrong."""
     per_class: dict[str, dict[str, float]]
-    """For each class that occurs its `images` and both accuracies."""
+    """For each class that occurs its `images` and its accuracies."""
+    accuracy_with_memory: float | None = None
+    """On top of styles and projection, where that was asked; all else is without."""
 
 
 class _Bars(RichReporter):
@@ -125,7 +131,7 @@ def run(arguments: Sequence[str]) -> int:
     results = []
     for domain in domains:
         dataset = _load(model, options, domain, reporter)
-        results.append(measure(model, dataset, look, search, reporter))
+        results.append(measure(model, dataset, look, search, reporter, adapt=options.adapt))
     if options.json:
         _print_json(options, look, search, results)
     else:
@@ -165,10 +171,20 @@ def _require_known_classes(model: Homefold, dataset: DomainDataset, domain: str)
 
 
 def measure(
-    model: Homefold, dataset: DomainDataset, look: LookConfig, search: SearchConfig, reporter: ProgressReporter
+    model: Homefold,
+    dataset: DomainDataset,
+    look: LookConfig,
+    search: SearchConfig,
+    reporter: ProgressReporter,
+    *,
+    adapt: bool = False,
 ) -> DomainResult:
-    """Answer for every image of a dataset of one domain, whose classes the model knows, with and without projection."""
+    """Answer for every image of a dataset of one domain, whose classes the model knows, with and without projection.
+
+    Where `adapt` is asked for, with a memory on top too.
+    """
     from homefold.report.figures.answers import reliability
+    from homefold.stages.folder_memory import FolderMemory
     from homefold.stages.novelty import novelty_scores
     from homefold.stages.predictions import Predictions
     from homefold.stages.task import ImageSet
@@ -178,6 +194,7 @@ def measure(
     known = {name: label for label, name in enumerate(model.class_names)}
     position = np.array([known.get(name, -1) for name in dataset.class_names])
     truth = position[dataset.labels]
+    memory = FolderMemory(model.feature_model) if adapt else None
     parts: list[Predictions] = []
     novelty: dict[str, list[np.ndarray]] = {}
     with reporter.task(f"Evaluating {domain}", total=len(dataset)) as bar:
@@ -188,6 +205,8 @@ def measure(
                 answer = model.trained.answer(images, look=look, search=search, compare=True)
             assert answer.plain is not None
             parts.append(answer.predictions)
+            if memory is not None:
+                memory.add(answer)
             prepared = model.feature_model.prepare(answer.plain.features)
             for name, values in novelty_scores(model.feature_model, prepared).items():
                 novelty.setdefault(name, []).append(values.cpu().numpy())
@@ -196,11 +215,13 @@ def measure(
     scores = {"confidence": -found.confidences, "off_manifold": found.off_manifold}
     scores |= {name: np.concatenate(values) for name, values in novelty.items()}
     right_without, right_projected = found.unprojected == truth, found.indices == truth
+    right = {"accuracy_without_projection": right_without, "accuracy_with_projection": right_projected}
+    if memory is not None:
+        right["accuracy_with_memory"] = memory.answers().indices == truth
     classes = {
         model.class_names[label]: {
             "images": int((truth == label).sum()),
-            "accuracy_without_projection": float(right_without[truth == label].mean()),
-            "accuracy_with_projection": float(right_projected[truth == label].mean()),
+            **{name: float(rows[truth == label].mean()) for name, rows in right.items()},
         }
         for label in np.unique(truth).tolist()
     }
@@ -211,8 +232,7 @@ def measure(
         seen_in_training=domain in model.source_domains,
         images=len(truth),
         skipped=len(dataset.skipped),
-        accuracy_without_projection=float(right_without.mean()),
-        accuracy_with_projection=float(right_projected.mean()),
+        **{name: float(rows.mean()) for name, rows in right.items()},
         corrected=int((right_projected & ~right_without).sum()),
         spoiled=int((right_without & ~right_projected).sum()),
         left_familiar=int((~found.projected).sum()),
@@ -236,31 +256,35 @@ def _area_under_roc(scores: np.ndarray, wrong: np.ndarray) -> float | None:
 
 def _print_json(options: EvaluateOptions, look: LookConfig, search: SearchConfig, results: list[DomainResult]) -> None:
     rows = [asdict(result) for result in results]
-    if not options.per_class:
-        for row in rows:
-            del row["per_class"]
-    print_json(
-        {"model": options.model, "data": options.data, "look": asdict(look), "search": asdict(search), "domains": rows}
-    )
+    unasked = {"per_class": options.per_class, "accuracy_with_memory": options.adapt}
+    for row in rows:
+        for name in [name for name, asked in unasked.items() if not asked]:
+            del row[name]
+    remark = {"with_memory": ADAPTED} if options.adapt else {}
+    settings = {"model": options.model, "data": options.data, "look": asdict(look), "search": asdict(search)}
+    print_json({**settings, **remark, "domains": rows})
 
 
 def _print_tables(options: EvaluateOptions, results: list[DomainResult]) -> None:
     console = result_console()
-    columns = ("images", "without projection", "with projection")
-    table = result_table("domain", *columns, "corrected", "spoiled", "", numbers=6)
+    columns = ("images", "without projection", "with projection", *(("with memory",) if options.adapt else ()))
+    table = result_table("domain", *columns, "corrected", "spoiled", "", numbers=len(columns) + 3)
     table.columns[-1].justify = "left"
     for result in results:
-        shares = (result.accuracy_without_projection, result.accuracy_with_projection)
+        shares = [result.accuracy_without_projection, result.accuracy_with_projection]
+        shares += [] if result.accuracy_with_memory is None else [result.accuracy_with_memory]
         seen = "seen in training" if result.seen_in_training else ""
         counts = (str(result.corrected), str(result.spoiled))
         table.add_row(result.domain, str(result.images), *map(show_share, shares), *counts, seen)
     console.print(table)
+    if options.adapt:
+        console.print(f"With memory: {ADAPTED[0].lower()}{ADAPTED[1:]}", soft_wrap=True)
     for line in _remarks(results):
         console.print(line, soft_wrap=True)
     if options.scores:
         console.print(_score_table(results))
     for result in results if options.per_class else ():
-        table = result_table("class", *columns, title=result.domain, numbers=3)
+        table = result_table("class", *columns, title=result.domain, numbers=len(columns))
         for name, figures in result.per_class.items():
             images, *accuracies = figures.values()
             table.add_row(name, str(images), *map(show_share, accuracies))

@@ -26,6 +26,8 @@ def require_explainable(options: PredictOptions) -> None:
             if is_given is not None:
                 raise UsageError(f"{flag} goes with --explain.")
         return
+    if options.adapt:
+        raise UsageError("--explain says why an image is answered by itself; leave out --adapt.")
     others = {
         "--csv": options.csv,
         "--no-projection": options.no_projection,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ import numpy as np
 
 from homefold.bulk.answering import answered, decoded
 from homefold.bulk.question import Question
-from homefold.cli.answers import AnswerWriter, CsvWriter, JsonLinesWriter, TableWriter
+from homefold.cli.answers import ADAPTED, AnswerWriter, CsvWriter, JsonLinesWriter, TableWriter
 from homefold.cli.bulk import answer_in_shards, is_in_shards, question_of
 from homefold.cli.ending import UsageError
 from homefold.cli.explain import explain_each, require_explainable
@@ -39,7 +39,7 @@ from homefold.data.given import given_images
 from homefold.data.index import Decodable
 from homefold.data.paths import given_path
 from homefold.errors import ConfigError, DataError
-from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter
+from homefold.runtime.progress import ProgressReporter, RichReporter, SilentReporter, Task
 from homefold.stages.predictions import Prediction, require_confidence, require_threshold, rows_named
 from homefold.store.files import write_atomically
 
@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from homefold.model import Homefold
 
 __all__ = ["PredictOptions", "run"]
+
+_Answers = tuple[Iterator[tuple[Prediction, bool]], dict[int, BadImageError]]
+"""For each good image of a chunk its answer and whether to abstain from it; and what is wrong with the others."""
 
 _IMAGES_AT_ONCE = 512
 _NAMED_AT_MOST = 10
@@ -83,6 +86,9 @@ class PredictOptions:
     itself; for others it takes another pass of the network)."""
     no_projection: bool = False
     """Classify the features as they are: the control."""
+    adapt: bool = False
+    """Let a memory of the surest images of each class answer (T3A), for a folder of images of one domain. Each answer
+    then depends on the images before it, in an order that is the same every time; answers appear when all are there."""
     explain: bool = False
     """Show both answers of each image, with and without projection, and its nearest source images."""
     explain_png: Annotated[Path | None, Arg("FILE")] = None
@@ -144,7 +150,7 @@ def run(arguments: Sequence[str]) -> int:
         writer = _writer(options, stream, [Path(source.path) for source in sources], model)
         # On a terminal the rows themselves show the progress, and a bar would be drawn over them.
         reporter = SilentReporter() if stream.isatty() else RichReporter()
-        bad = _predict_all(model, sources, question, writer, reporter, skip_bad=options.skip_bad)
+        bad = _predict_all(model, sources, question, writer, reporter, skip_bad=options.skip_bad, adapt=options.adapt)
     if not options.no_projection:
         engine = chosen_engine(search, model.feature_model.manifold)
         if engine != "none":
@@ -197,7 +203,9 @@ def _writer(options: PredictOptions, stream: TextIO, paths: Sequence[Path], mode
     if options.json:
         return JsonLinesWriter(stream)
     if options.csv:
-        return CsvWriter(stream, model.class_names)
+        return CsvWriter(stream, model.class_names, adapted=options.adapt)
+    if options.adapt:
+        stream.write(f"{ADAPTED}\n")
     return TableWriter(
         stream,
         paths,
@@ -214,6 +222,7 @@ def _predict_all(
     reporter: ProgressReporter,
     *,
     skip_bad: bool,
+    adapt: bool = False,
 ) -> int:
     """Write an answer for every image in order; returns how many could not be read."""
     bad = 0
@@ -222,7 +231,11 @@ def _predict_all(
         # An accelerator computes while the processor decodes the next chunk and writes the answers for the last.
         ahead = _works_ahead(model)
         ready = one_ahead(lambda chunk: (chunk, *decoded(model, chunk)), chunks, enabled=ahead)
-        answers_of = one_ahead(lambda chunk: _answer(model, *chunk, question, skip_bad), ready, enabled=ahead)
+        answers_of: Iterable[_Answers]
+        if adapt:
+            answers_of = _answer_together(model, ready, question, skip_bad, bar)
+        else:
+            answers_of = one_ahead(lambda chunk: _answer(model, *chunk, question, skip_bad), ready, enabled=ahead)
         for chunk, (answers, failures) in zip(chunks, answers_of, strict=True):
             for position, source in enumerate(chunk):
                 if failure := failures.get(position):
@@ -232,7 +245,8 @@ def _predict_all(
                     writer.answer(Path(source.path), *next(answers))
             writer.stream.flush()
             bad += len(failures)
-            bar.advance(len(chunk))
+            if not adapt:
+                bar.advance(len(chunk))
     return bad
 
 
@@ -248,15 +262,55 @@ def _answer(
     failures: dict[int, BadImageError],
     question: Question,
     skip_bad: bool,
-) -> tuple[Iterator[tuple[Prediction, bool]], dict[int, BadImageError]]:
-    """For each good image its prediction, and whether it is one to abstain from; and what is wrong with the others."""
-    if failures and not skip_bad:
-        raise DataError(_tell(list(failures.values())))
+) -> _Answers:
+    """The answers for a chunk."""
+    _require_good(failures, skip_bad)
     if not len(images):
         return iter(()), failures
-    with rows_named([source.path for position, source in enumerate(sources) if position not in failures]):
+    with rows_named(_good(sources, failures)):
         predictions, abstained = answered(model, images, question)
     return zip(predictions, abstained.tolist(), strict=True), failures
+
+
+def _answer_together(
+    model: Homefold,
+    ready: Iterable[tuple[Sequence[Decodable], np.ndarray, dict[int, BadImageError]]],
+    question: Question,
+    skip_bad: bool,
+    bar: Task,
+) -> Iterator[_Answers]:
+    """`_answer` for every chunk, by the memory of all of them."""
+    from homefold.stages.folder_memory import FolderMemory
+    from homefold.stages.task import ImageSet
+
+    memory, failed = FolderMemory(model.feature_model), []
+    for sources, images, failures in ready:
+        _require_good(failures, skip_bad)
+        failed.append(failures)
+        if len(images):
+            with rows_named(_good(sources, failures)):
+                memory.add(
+                    model.trained.answer(
+                        ImageSet(images),
+                        projected=question.projected,
+                        look=question.look,
+                        search=question.search,
+                        compare=question.compare,
+                    )
+                )
+        bar.advance(len(sources))
+    predictions = memory.answers()
+    rows = zip(predictions, question.abstained(predictions).tolist(), strict=True)
+    yield from ((rows, failures) for failures in failed)
+
+
+def _good(sources: Sequence[Decodable], failures: dict[int, BadImageError]) -> list[str]:
+    return [source.path for position, source in enumerate(sources) if position not in failures]
+
+
+def _require_good(failures: dict[int, BadImageError], skip_bad: bool) -> None:
+    if failures and not skip_bad:
+        raise DataError(_tell(list(failures.values())))
 
 
 def _tell(failures: Sequence[BadImageError]) -> str:

@@ -60,6 +60,7 @@ class Prediction:
         path: the file it came from; empty when it came from memory.
         projected: whether it was brought to the source manifold.
         label_without_projection: what the label would be without; empty where that was not asked.
+        adapted: whether it depends on the images before it, which a memory was made of.
     """
 
     label: str
@@ -72,6 +73,7 @@ class Prediction:
     path: str = ""
     projected: bool = True
     label_without_projection: str = ""
+    adapted: bool = False
 
     @property
     def confidence(self) -> float:
@@ -84,8 +86,8 @@ class Prediction:
         return bool(np.float32(self.off_manifold) > threshold)  # scores are single precision
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; without a path, or a label without projection, when there is none."""
-        optional = ("path", "label_without_projection")
+        """Plain values for JSON; without a path, a label without projection or a memory, when there is none."""
+        optional = ("path", "label_without_projection", "adapted")
         values = {name: value for name, value in vars(self).items() if value or name not in optional}
         return {"label": self.label, "confidence": self.confidence, **values}
 
@@ -107,6 +109,7 @@ class Predictions:
         paths: the file of each sample; empty when they came from memory.
         engine: what ran the search; `"none"` when nothing was searched for.
         unprojected: `(n,)` index of the most probable class without projection; empty where that was not asked.
+        adapted: whether each depends on the images before it, which a memory was made of.
     """
 
     class_names: tuple[str, ...]
@@ -121,6 +124,7 @@ class Predictions:
     paths: tuple[str, ...] = ()
     engine: str = "none"
     unprojected: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    adapted: bool = False
 
     def __post_init__(self) -> None:
         finite = np.isfinite(self.probabilities).all(axis=1)
@@ -205,6 +209,7 @@ class Predictions:
             projected=bool(self.projected[index]),
             path=self.paths[index] if self.paths else "",
             label_without_projection=self.class_names[int(self.unprojected[index])] if len(self.unprojected) else "",
+            adapted=self.adapted,
         )
 
     def __iter__(self) -> Iterator[Prediction]:

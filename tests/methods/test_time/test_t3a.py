@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from homefold.classifier.entropy import marginal_entropy, prediction_entropy
+from homefold.classifier.memory import class_prototypes, most_confident
 from homefold.errors import ConfigError
 from homefold.methods import ImageSet
-from homefold.methods.entropy import marginal_entropy, prediction_entropy
-from homefold.methods.test_time.t3a import class_prototypes, most_confident
 
 
 def layer_of(rows):

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from homefold.classifier.entropy import marginal_entropy
 from homefold.methods.base import TrainedMethod
-from homefold.methods.entropy import marginal_entropy
 from homefold.methods.recipe import PRETRAINED, SMALL, Recipe
 from homefold.methods.registry import method_named
 from homefold.methods.test_time.per_image import PerImage, PerImageMethod

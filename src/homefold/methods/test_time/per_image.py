@@ -10,9 +10,10 @@ import numpy as np
 import torch
 
 from homefold.data.augmentation import apply_augmentation, draw_augmentation
+from homefold.data.stream import stream_order
 from homefold.features.batches import ImageStore
 from homefold.methods.base import TestTimeMethod
-from homefold.methods.test_time.wrapping import Wrapped, stream_order
+from homefold.methods.test_time.wrapping import Wrapped
 from homefold.runtime.captured_step import CapturedStep, capturer_for
 from homefold.runtime.seeding import generator
 

@@ -9,15 +9,16 @@ import numpy as np
 import torch
 from torch import nn
 
+from homefold.classifier.entropy import marginal_entropy, prediction_entropy
 from homefold.config.augmentation import AugmentationConfig, augmentation_preset
 from homefold.data.augmentation import augment_batch
+from homefold.data.stream import even_batches
 from homefold.features import extract_features
 from homefold.features.batches import ImageStore
 from homefold.features.network import FeatureNet
 from homefold.methods.base import TestTimeMethod, TrainedMethod
-from homefold.methods.entropy import marginal_entropy, prediction_entropy
 from homefold.methods.registry import method_named
-from homefold.methods.test_time.wrapping import Wrapped, even_batches
+from homefold.methods.test_time.wrapping import Wrapped
 from homefold.methods.training.learner_method import tunable
 from homefold.runtime.seeding import generator, isolated_seed
 from homefold.stages.task import TrainingTask

@@ -7,17 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import nn
-from torch.nn import functional as F
 
+from homefold.classifier.memory import ARRIVE_TOGETHER, SUPPORTS, ClassMemory
 from homefold.errors import ConfigError
 from homefold.methods.base import TestTimeMethod, TrainedMethod
-from homefold.methods.entropy import prediction_entropy
 from homefold.methods.registry import method_named
-from homefold.methods.test_time.wrapping import Wrapped, even_batches, stream_order
+from homefold.methods.test_time.wrapping import Wrapped
 from homefold.methods.training.learner_method import tunable
 from homefold.stages.task import TrainingTask
 
-__all__ = ["T3A", "class_prototypes", "most_confident"]
+__all__ = ["T3A"]
 
 
 @method_named(
@@ -44,27 +43,13 @@ class T3A(TestTimeMethod):
 
     looks_as_asked = True
 
-    supports: int = tunable(20, choices=(1, 5, 20, 50, 100))
+    supports: int = tunable(SUPPORTS, choices=(1, 5, 20, 50, 100))
     """M: supports kept of each class."""
-    batch_size: int = tunable(64, choices=(1, 32, 64), least=1)
+    batch_size: int = tunable(ARRIVE_TOGETHER, choices=(1, 32, 64), least=1)
     """Target images that arrive together."""
 
     def wrap(self, trained: TrainedMethod, task: TrainingTask) -> TrainedMethod:
         return _Adjusted(self, trained, task)
-
-
-def most_confident(entropy: torch.Tensor, labels: torch.Tensor, count: int) -> torch.Tensor:
-    """Indices of the `count` lowest of `entropy: (n,)` in each class of `labels: (n,)`; the first of equals."""
-    order = entropy.argsort(stable=True)
-    members = F.one_hot(labels[order])
-    place = (members.cumsum(dim=0) * members).sum(dim=1)
-    return order[place <= count]
-
-
-def class_prototypes(supports: torch.Tensor, labels: torch.Tensor, classes: int) -> torch.Tensor:
-    """Unit directions `(classes, d)` of the means of `supports: (n, d)` by `labels: (n,)`; zero where none are."""
-    members = F.one_hot(labels, classes).to(supports.dtype)
-    return F.normalize(members.T @ supports, dim=1)
 
 
 class _Adjusted(Wrapped[T3A]):
@@ -78,28 +63,13 @@ class _Adjusted(Wrapped[T3A]):
         self._layer = self.network.layer
         self.reset()
 
-    @torch.no_grad()
     def reset(self) -> None:
-        weight = self._layer.weight
-        self._supports = F.normalize(weight, dim=1)
-        answers = self._layer(weight)
-        self._labels, self._entropy = answers.argmax(dim=1), prediction_entropy(answers)
+        self._memory = ClassMemory(self._layer, self.method.supports)
 
     @torch.no_grad()
     def respond(self, pixels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
         z = self.target_features(pixels)
         logits = self._layer(z)
         if self.method.supports:
-            for rows in even_batches(stream_order(len(z), self.task.config.seed), self.method.batch_size):
-                rows = rows.to(z.device)
-                self._join(z[rows], logits[rows])
-                logits[rows] = z[rows] @ class_prototypes(self._supports, self._labels, logits.shape[1]).T
+            logits = self._memory.answers(z, logits, self.task.config.seed, self.method.batch_size)
         return z, torch.softmax(logits, dim=1)
-
-    def _join(self, z: torch.Tensor, logits: torch.Tensor) -> None:
-        """Add a batch to the supports, and keep the most confident of each class."""
-        supports = torch.cat([self._supports, F.normalize(z, dim=1)])
-        labels = torch.cat([self._labels, logits.argmax(dim=1)])
-        entropy = torch.cat([self._entropy, prediction_entropy(logits)])
-        kept = most_confident(entropy, labels, self.method.supports)
-        self._supports, self._labels, self._entropy = supports[kept], labels[kept], entropy[kept]

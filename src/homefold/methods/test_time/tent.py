@@ -9,14 +9,15 @@ import numpy as np
 import torch
 from torch import nn
 
+from homefold.classifier.entropy import prediction_entropy
 from homefold.config.values import checked_value
+from homefold.data.stream import even_batches, stream_order
 from homefold.errors import ConfigError
 from homefold.features.batches import ImageStore
 from homefold.methods.base import TestTimeMethod, TrainedMethod
-from homefold.methods.entropy import prediction_entropy
 from homefold.methods.recipe import PRETRAINED, SMALL, Recipe
 from homefold.methods.registry import method_named
-from homefold.methods.test_time.wrapping import Wrapped, even_batches, stream_order
+from homefold.methods.test_time.wrapping import Wrapped
 from homefold.methods.training.learner_method import tunable
 from homefold.stages.task import TrainingTask
 

@@ -14,11 +14,10 @@ from homefold.errors import ConfigError
 from homefold.features import extract_features
 from homefold.features.extraction import extract_views
 from homefold.methods.base import Answers, TestTimeMethod, TrainedMethod, plain_predictions
-from homefold.runtime.seeding import generator
 from homefold.stages.task import ImageSet, TrainingTask
 from homefold.store.stage_store import Stage
 
-__all__ = ["Wrapped", "even_batches", "reached_parameters", "stream_order"]
+__all__ = ["Wrapped", "reached_parameters"]
 
 M = TypeVar("M", bound=TestTimeMethod)
 
@@ -35,20 +34,6 @@ def reached_parameters(features: nn.Module, images: torch.Tensor) -> list[torch.
     features.requires_grad_(False)
     reached = [p for p, gradient in zip(parameters, gradients, strict=True) if gradient is not None]
     return [parameter.requires_grad_(True) for parameter in reached]
-
-
-def stream_order(n: int, seed: int) -> torch.Tensor:
-    """In which order n target images arrive: shuffled, since datasets lie sorted by class and streams do not."""
-    return torch.randperm(n, generator=generator(seed, "target stream"))
-
-
-def even_batches(rows: torch.Tensor, batch_size: int) -> list[torch.Tensor]:
-    """`rows: (n,)` in the fewest batches of at most `batch_size`, all of nearly one size: none is left over.
-
-    >>> [len(batch) for batch in even_batches(torch.arange(9), 4)]
-    [3, 3, 3]
-    """
-    return list(rows.tensor_split(max(1, -(-len(rows) // batch_size)))) if len(rows) else []
 
 
 class Wrapped(TrainedMethod, Generic[M]):

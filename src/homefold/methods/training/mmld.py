@@ -11,10 +11,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from homefold.classifier.entropy import prediction_entropy
 from homefold.errors import ConfigError
 from homefold.features.level_maps import level_maps
 from homefold.features.network import FeatureNet
-from homefold.methods.entropy import prediction_entropy
 from homefold.methods.recipe import COLOUR_AND_CROP, DIGITS, PRETRAINED, SMALL, Recipe, Training
 from homefold.methods.registry import method_named
 from homefold.methods.training.learner import (
