@@ -8,7 +8,7 @@ COPY src src
 RUN python -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
 FROM python:${PYTHON}-slim AS packages
-# Where pip finds torch for the CPU; without it the packages hold CUDA, some 5 GB of it.
+# Where pip finds torch for the CPU; without it the packages hold CUDA, some 4 GB of it.
 ARG TORCH_INDEX=""
 COPY --from=wheel /wheels /wheels
 RUN python -m venv /opt/homefold \

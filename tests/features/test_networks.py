@@ -81,6 +81,8 @@ def test_timm_by_name():
     assert net(torch.rand(2, 3, 32, 32)).shape == (2, 8)
     with pytest.raises(ConfigError, match="timm has no model"):
         build_backbone("timm:resnet_that_is_not")
+    with pytest.raises(ConfigError, match=r"close names: vit_tiny_patch16_224,"):
+        build_backbone("timm:vit_tinny")
     with pytest.raises(ConfigError, match=r"features\.weights to timm"):
         build_backbone("timm:resnet10t", "auto")
 

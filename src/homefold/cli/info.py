@@ -112,10 +112,11 @@ def _lines(facts: dict[str, Any]) -> dict[str, str]:
     """What a person wants to know, in words."""
     lines = _image_lines(facts) if facts["kind"] == "images" else _feature_lines(facts)
     count = facts["parameters"]["total"]
+    is_frozen = facts["settings"].get("features", {}).get("freeze") == "backbone"
     return {
         "Model": f"{facts['model']} ({show_bytes(facts['size_bytes'])}, format {facts['format_version']})",
         **lines,
-        "Parameters": f"{count:,} trained",
+        "Parameters": f"{count:,}, of which the backbone's were not trained" if is_frozen else f"{count:,} trained",
     }
 
 

@@ -112,7 +112,9 @@ def _timm(name: str) -> Any:
     except ImportError:
         raise ConfigError(f"timm:{name} needs the timm package: pip install 'homefold[timm]'.") from None
     if not timm.is_model(name):
-        near = timm.list_models(f"*{name.split('_')[0]}*")[:5]
+        known, word = sorted(timm.list_models(), key=len), name.split("_")[0]
+        near = [other for end in range(len(name), 2, -1) for other in known if other.startswith(name[:end])]
+        near = list(dict.fromkeys([*near, *(other for other in known if word in other)]))[:5]
         raise ConfigError(f"timm has no model {shown(name)}; close names: {', '.join(near) or 'none'}.")
     return timm
 

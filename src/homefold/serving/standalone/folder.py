@@ -105,9 +105,13 @@ def _surveyed(model: Homefold, explorer: Explorer, reporter: ProgressReporter) -
         async def here(look: Callable[[], Survey]) -> Survey:
             found = look()
             task.advance(len(found.label))
+            asked.append(len(found.label))
             return found
 
-        return asyncio.run(explorer.survey(model.trained, here))
+        asked: list[int] = []
+        surveyed = asyncio.run(explorer.survey(model.trained, here))
+        task.advance(len(explorer.gallery) - sum(asked))  # what an earlier survey knew
+        return surveyed
 
 
 def _write_page(folder: Path) -> None:
