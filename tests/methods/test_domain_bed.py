@@ -188,10 +188,14 @@ class TestStatistics:
             assert all(torch.equal(before[name], dict(learner.named_buffers())[name]) == kept for name in norms)
             assert learner.training
 
-    def test_domain_bed_keeps_those_of_pretrained_networks(self):
+    def test_by_its_recipe_pretrained_networks_keep_theirs_and_adam_steps_under_its_weights(self):
         assert find_method("coral", "resnet18").settings()["statistics"] == "kept"
         assert find_method("erm-plus-plus", "resnet18").settings()["statistics"] == "learned"
         assert find_method("coral", "digits-bn").settings()["statistics"] == "learned"
+        for name, weight in (("irm", 100), ("fishr", 1000)):
+            for backbone in ("resnet18", "digits-bn"):
+                settings = find_method(name, backbone).settings()
+                assert (settings["optimiser"], settings["weight"]) == ("adam", weight)
         with pytest.raises(ConfigError, match="statistics of coral must be one of learned, kept; got 'never'"):
             Coral(statistics="never")
 

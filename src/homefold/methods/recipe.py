@@ -125,13 +125,20 @@ DOMAIN_BED_ON_PACS = Training(
     sampling="domains",
     augmentation=AugmentationConfig(brightness=0.3, contrast=0.3, saturation=0.3, hue=0.3),
 )
+DOMAIN_BED_ON_DIGITS = Training(
+    learning_rate=1e-3,
+    epochs=60,  # about 5,000 steps on Digits-DG
+    batch_size=192,
+    weight_decay=0.0,
+    sampling="domains",
+)
 DIGITS_BY_DOMAIN = replace(DIGITS, sampling="domains")
 DOMAIN_BED = {
     PRETRAINED: Recipe(DOMAIN_BED_ON_PACS, {"optimiser": "adam", "statistics": "kept"}),
-    SMALL: Recipe(DIGITS_BY_DOMAIN),
+    SMALL: Recipe(DOMAIN_BED_ON_DIGITS, {"optimiser": "adam"}),
 }
-"""How DomainBed trains by default: Adam, 32 images of each domain a step, and batch normalisation by the statistics
-that the pretrained network came with."""
+"""How DomainBed trains by default: Adam, 32 images of each domain a step and batch normalisation by the statistics that
+the pretrained network came with; 64 on its digits, here with the preset's augmentation, where it has none."""
 
 
 def kind_of_network(backbone: str) -> str:
