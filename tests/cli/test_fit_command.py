@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 from scene import QUICK, Homefold, content
 
 from homefold import list_presets
+from homefold.cli import main
 from homefold.cli.fit import read_options
 from homefold.cli.given_settings import SHORT_NAMES
 from homefold.config import preset_config
@@ -370,7 +373,7 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on_to_the_same_model(
     )
     folder = tmp_path / "model.unfinished"
     while not list(folder.glob("features-*/checkpoint.safetensors")) and process.poll() is None:
-        os.sched_yield()
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     stdout, stderr = process.communicate()
     assert (process.returncode, stdout) == (130, "")
@@ -454,15 +457,21 @@ def test_a_fit_that_stopped_before_its_first_checkpoint_leaves_nothing_in_the_wa
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
-@pytest.fixture
-def killed_at_the_end(
-    homefold: Homefold, shared_photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Path, Path]:
-    """The model of a fit that was killed as soon as that stood, and the folder that it left."""
-    with monkeypatch.context() as patch:
+@pytest.fixture(scope="module")
+def left_by_a_kill(shared_photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `m` and `m.unfinished`, as a fit leaves them that is killed as soon as its model stands."""
+    folder = tmp_path_factory.mktemp("killed")
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr("homefold.cli.unfinished.UnfinishedFit.remove", lambda self: None)
-        assert homefold("fit", shared_photos, "--out", tmp_path / "m", "--holdout", "night", *QUICK).code == 0
-    assert list((tmp_path / "m.unfinished").glob("*/state.safetensors"))
+        assert main(["fit", str(shared_photos), "--out", str(folder / "m"), "--holdout", "night", *QUICK]) == 0
+    assert list((folder / "m.unfinished").glob("*/state.safetensors"))
+    return folder
+
+
+@pytest.fixture
+def killed_at_the_end(left_by_a_kill: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """The model of a fit that was killed as soon as that stood, and the folder that it left."""
+    shutil.copytree(left_by_a_kill, tmp_path, dirs_exist_ok=True)
     return tmp_path / "m", tmp_path / "m.unfinished"
 
 

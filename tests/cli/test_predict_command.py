@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from scene import Homefold
+from scene import Ended, Homefold
 
 from homefold.cli import predict
 from homefold.cli.answers import TableWriter
@@ -224,7 +224,7 @@ def test_working_ahead_changes_no_answer_and_no_order(
     chunk: int,
 ) -> None:
     monkeypatch.setattr(predict, "_IMAGES_AT_ONCE", chunk)
-    words = ["predict", shared_model, with_bad_images, "--json", "--device", "cpu"]
+    words = ["predict", shared_model, with_bad_images, "--json", "--device", "cpu", "--search.steps", "5"]
     one_by_one, stopped = homefold(*words, "--skip-bad"), homefold(*words)
     monkeypatch.setattr(predict, "_works_ahead", lambda model: True)
     ahead, stopped_ahead = homefold(*words, "--skip-bad"), homefold(*words)
@@ -378,15 +378,27 @@ def test_a_pipe_is_refused_at_once_and_left_out_on_request(
 
 
 @pytest.mark.slow
-def test_standard_input_is_an_image_only_where_it_is_a_file(shared_model: Path, shared_photos: Path) -> None:
+def test_standard_input_is_an_image_only_where_it_is_a_file(
+    homefold: Homefold, shared_model: Path, shared_photos: Path
+) -> None:
+    def predicted(source: int) -> Ended:
+        """As a shell would start it with this file as its standard input."""
+        own = os.dup(0)
+        os.dup2(source, 0)
+        os.close(source)
+        try:
+            return homefold("predict", shared_model, "/dev/stdin", "--json", "--device", "cpu")
+        finally:
+            os.dup2(own, 0)
+            os.close(own)
+
     image = shared_photos / "day" / "across" / "00.png"
-    words = [sys.executable, "-m", "homefold", "predict", str(shared_model), "/dev/stdin", "--json", "--device", "cpu"]
-    with image.open("rb") as file:
-        ended = subprocess.run(words, stdin=file, capture_output=True, text=True, timeout=120)
-    assert json.loads(ended.stdout)["path"] == "/dev/stdin"
-    ended = subprocess.run(words, input="", capture_output=True, text=True, timeout=120)
-    assert ended.returncode == 1
-    assert "error: /dev/stdin is a pipe, not a file." in ended.stderr
+    assert predicted(os.open(image, os.O_RDONLY)).json["path"] == "/dev/stdin"
+    readable, writable = os.pipe()
+    os.close(writable)
+    ended = predicted(readable)
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.error.startswith("/dev/stdin is a pipe, not a file.")
 
 
 @pytest.mark.slow
