@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
-from acting import parts
+from acting import file_of, parts, wait_until
 from starlette.testclient import TestClient
 
 from homefold import Homefold
+from homefold.serving.explorer import Explorer, Gallery
 
 pytestmark = pytest.mark.slow
 
@@ -24,6 +28,21 @@ def test_it_tells_what_check_tells_and_leaves_out_what_cannot_be_read(
     assert found["headline"].startswith("About ")
     assert found["facts"]["Images"] == "40"
     assert [row["image"] for row in found["unusual"]] == [row["image"] for row in alone["unusual"]]
+
+
+def test_copies_of_training_images_are_found_where_these_are_shown(
+    serving: Callable[..., Any], gallery: Gallery, files: list[bytes]
+) -> None:
+    kept = np.flatnonzero(gallery.is_source)[5]
+    copy = file_of(gallery.dataset.images[kept])
+    with serving(explorer=Explorer(gallery, "for copies")) as client:
+        wait_until(lambda: client.get("/v1/explorer").json()["state"] == "ready")
+        answer = client.post("/v1/check", files=parts([*files[:22], copy]))
+    found = answer.json()
+    (exact,) = [each for each in found["duplicates"] if each["exact"]]
+    assert (exact["image"], exact["source"]["row"]) == (22, kept)
+    assert found["facts"]["Copies of training images"] == str(len(found["duplicates"]))
+    assert "/home/somebody" not in answer.text
 
 
 def test_images_of_which_none_can_be_read_are_refused_in_a_sentence(client: TestClient) -> None:

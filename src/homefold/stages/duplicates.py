@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from homefold.stages.source_images import NearestImage, SourceImages
+from homefold.stages.source_images import NearestImage, SourceImages, digest_of
 
 __all__ = ["Duplicate", "digest_of", "find_duplicates", "small_grey"]
 
@@ -37,11 +36,6 @@ class Duplicate:
         return {"image": self.image, "exact": self.exact, "source": self.source.as_dict()}
 
 
-def digest_of(image: np.ndarray) -> bytes:
-    """Tells apart images `(h, w, 3)` that differ in a pixel."""
-    return hashlib.blake2b(np.ascontiguousarray(image).data, digest_size=16).digest()
-
-
 def small_grey(image: np.ndarray) -> np.ndarray:
     """`(256,)` for `(h, w, 3)` uint8: 16 × 16 grey means less their own, of length 1; zeros for a flat image."""
     grey = image.astype(np.float64).mean(axis=2)
@@ -65,11 +59,10 @@ def find_duplicates(
         sources: with their pixels.
     """
     assert sources.images is not None
-    known = {digest_of(image): place for place, image in enumerate(sources.images)}
     places, cosines = sources.nearest(features, _CANDIDATES)
     found = []
     for row, (digest, grey) in enumerate(zip(digests, greys, strict=True)):
-        same = known.get(digest)
+        same = sources.by_digest.get(digest)
         alike = [float(small_grey(sources.images[place]) @ grey) for place in places[row].tolist()]
         best = int(np.argmax(alike))
         if same is not None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,14 @@ import numpy as np
 from homefold.data.dataset import DomainDataset
 from homefold.stages.sources import KeptSources
 
-__all__ = ["NearestImage", "SourceImages"]
+__all__ = ["NearestImage", "SourceImages", "digest_of"]
 
 _QUERIES_AT_ONCE = 1024
+
+
+def digest_of(image: np.ndarray) -> bytes:
+    """Tells apart images `(h, w, 3)` that differ in a pixel."""
+    return hashlib.blake2b(np.ascontiguousarray(image).data, digest_size=16).digest()
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,7 @@ class SourceImages:
         labels, domains: `(k,)` names.
         rows: `(k,)` places among the images of the source domains.
         paths: a file each; empty where there are none.
-        images: `(k, h, w, 3)` uint8; None where only what the model keeps is at hand.
+        images: k of `(h, w, 3)` uint8; None where only what the model keeps is at hand.
     """
 
     features: np.ndarray
@@ -58,7 +65,7 @@ class SourceImages:
     domains: np.ndarray
     rows: np.ndarray
     paths: tuple[str, ...] = ()
-    images: np.ndarray | None = None
+    images: Sequence[np.ndarray] | np.ndarray | None = None
     _unit: np.ndarray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -66,6 +73,11 @@ class SourceImages:
 
     def __len__(self) -> int:
         return len(self.features)
+
+    @cached_property
+    def by_digest(self) -> dict[bytes, int]:
+        """The place of each image; all pixels are read once."""
+        return {} if self.images is None else {digest_of(image): place for place, image in enumerate(self.images)}
 
     @staticmethod
     def of_kept(kept: KeptSources, classes: Sequence[str], domains: Sequence[str]) -> SourceImages:

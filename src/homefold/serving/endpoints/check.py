@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from homefold.serving.bodies import is_multipart, read_images
 from homefold.serving.refusal import Refusal
 from homefold.serving.service import Service
 from homefold.stages.check_words import HOW_WRONG, estimates_of, facts_of, headline
+from homefold.stages.source_images import SourceImages
 
 __all__ = ["routes"]
 
@@ -47,10 +49,11 @@ def routes(service: Service) -> APIRouter:
         service.require_room()
         with service.holding() as holding:
             images = await read_images(request, service.limits, holding)
-            return await service.with_all_pixels(images, checked)
+            sources = None if service.explorer is None else await service.explorer.sources()
+            return await service.with_all_pixels(images, partial(checked, sources))
 
-    def checked(pixels: np.ndarray, rows: list[int]) -> Response:
-        found = service.model.check(pixels)
+    def checked(sources: SourceImages | None, pixels: np.ndarray, rows: list[int]) -> Response:
+        found = service.model.check(pixels, sources=sources)
         told = {
             "rows": rows,
             "headline": headline(found),

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from homefold.serving.batching import Batcher
 from homefold.serving.explorer.gallery import Gallery
 from homefold.serving.explorer.layout import LAYOUTS, Layout, LayoutName, nearest
 from homefold.serving.explorer.survey import Survey, survey_of, survey_path
+from homefold.stages.source_images import SourceImages
 from homefold.stages.trained_model import TrainedModel
 
 __all__ = ["AT_ONCE", "COLUMNS", "Explorer", "Neighbour", "Surveyed"]
@@ -37,6 +38,8 @@ COLUMNS = (
 
 AT_ONCE = 16
 """Images that are surveyed together; other requests wait for no more than these."""
+
+_MOST_COMPARED = 20_000
 
 OnThread = Callable[[Callable[[], Survey]], Awaitable[Survey]]
 _log = logging.getLogger(__name__)
@@ -116,6 +119,20 @@ class Explorer:
     def start(self, model: TrainedModel, batcher: Batcher) -> None:
         """Begin; needs a running event loop."""
         self._task = asyncio.get_running_loop().create_task(self._run(model, batcher))
+
+    @cached_property
+    def _sources(self) -> SourceImages:
+        assert self.surveyed is not None
+        known = self.surveyed
+        return self.gallery.source_images(known.source_rows.numpy(), known.source_directions.numpy())
+
+    async def sources(self) -> SourceImages | None:
+        """The source images to look for copies of; None where there is no map yet, of thumbnails, and of very many."""
+        found = self.surveyed
+        if found is None or self.gallery.are_thumbnails or len(found.source_rows) > _MOST_COMPARED:
+            return None
+        await asyncio.to_thread(lambda: self._sources.by_digest)
+        return self._sources
 
     async def stop(self) -> None:
         """End where it is."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,8 +12,22 @@ from homefold.data import DomainDataset
 from homefold.data.picture import picture_file, picture_format
 from homefold.errors import DataError
 from homefold.runtime.text import some
+from homefold.stages.source_images import SourceImages
 
 __all__ = ["Gallery"]
+
+
+class _Rows(Sequence[np.ndarray]):
+    """Some of the images, read when they are asked for."""
+
+    def __init__(self, images: np.ndarray, rows: np.ndarray) -> None:
+        self._images, self._rows = images, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, place: Any) -> Any:
+        return np.asarray(self._images[self._rows[place]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +71,17 @@ class Gallery:
 
     def __len__(self) -> int:
         return len(self.dataset)
+
+    def source_images(self, rows: np.ndarray, features: np.ndarray) -> SourceImages:
+        """The source images at `rows: (m,)`, with their features `(m, d)` and without their paths."""
+        classes, domains = np.asarray(self.classes, object), np.asarray(self.dataset.domain_names, object)
+        return SourceImages(
+            features,
+            classes[self.truth[rows]],
+            domains[self.dataset.domains[rows]],
+            rows,
+            images=_Rows(self.dataset.images, rows),
+        )
 
     def picture(self, row: int) -> tuple[bytes, str]:
         """An image as the model sees it, as a file, and its media type."""
