@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from homefold.features.views import mean_of_views
 pytestmark = pytest.mark.slow
 
 NUMBERS = ("probabilities", "similarity_before", "similarity_after", "iterations", "start", "off_manifold")
-SPLITS = ([1, 63], [7, 57], [33, 31], [63, 1])
+SPLITS = ([1, 63], [33, 31])
 FEW = {
     "preprocessing.image_size": 16,
     "features.weights": "none",
@@ -33,7 +34,10 @@ FEW = {
     "features.average_from": 1.0,
     "manifold.kl_weight": 1e-5,
 }
-ALSO = {"paper": {"features.momentum": 0.9, "normalise_features": True, "manifold.kind": "vae", "search.steps": 40}}
+ALSO = {
+    "paper": {"features.momentum": 0.9, "normalise_features": True, "manifold.kind": "vae", "search.steps": 40},
+    "thorough": {"look.views": 3},
+}
 
 
 def in_parts(predict: Callable[[np.ndarray], Predictions], images: np.ndarray, sizes: list[int]) -> dict[str, bytes]:
@@ -49,11 +53,15 @@ def street(few_digits: DomainDataset) -> np.ndarray:
 
 
 @pytest.fixture(scope="module", params=list_presets())
-def of_preset(request, few_digits: DomainDataset) -> Homefold:
-    """A model of each preset, hardly trained."""
+def of_preset(request, few_digits: DomainDataset) -> Iterator[Homefold]:
+    """A model of each preset, hardly trained; towers are as wide as ever, and two layers deep."""
     changes = {**FEW, **ALSO.get(request.param, {})}
     config = replace_settings(preset_config(request.param), changes)
-    return Homefold(config, device="cpu").fit(few_digits, holdout="street")
+    with pytest.MonkeyPatch.context() as patch:
+        if config.features.backbone.startswith("timm:"):
+            timm = pytest.importorskip("timm")
+            patch.setattr(timm, "create_model", partial(timm.create_model, depth=2))
+        yield Homefold(config, device="cpu").fit(few_digits, holdout="street")
 
 
 @pytest.mark.parametrize("dim", [16, 33, 100, 513])
@@ -104,7 +112,7 @@ def mirrored(fitted: Homefold, tmp_path_factory) -> Homefold:
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_any_settings_answer_alike_in_any_batch(mirrored, street, data):
     seen = {"views": data.draw(st.integers(1, 12)), "textures": data.draw(st.integers(0, 5))}
