@@ -25,8 +25,8 @@ demo: $(STAMP)  ## Install if needed, then train and project on the embedded dat
 fast: $(STAMP)  ## The tests marked fast: some of every package
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m fast
 
-test: $(STAMP) lint types  ## Install if needed, then run every check
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+test: $(STAMP) lint  ## Install if needed, then run every check
+	@$(MAKE) -j2 types pytest
 
 pytest: $(STAMP)  ## Install if needed, then run the tests alone
 	$(BIN)/python -m pytest -n 2 --dist worksteal
