@@ -4,6 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 STAMP := $(VENV)/.installed
 KILLS ?= 50
+# Tests start many processes: each would compile the package and the tests anew.
+unexport PYTHONDONTWRITEBYTECODE
 # Scripts whose names do not end in .py.
 COMMANDS := scripts/kills scripts/release-check scripts/same-answers scripts/same-speed
 
