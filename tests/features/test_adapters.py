@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -20,8 +21,8 @@ from homefold.features.adapters import adapted, linear_layers
 from homefold.features.backbones import build_backbone
 from homefold.store.model_card import how_it_was_trained
 
-pytest.importorskip("timm")
-pytest.importorskip("peft")
+# peft takes seconds to import, and who tests something else has no need of it.
+pytestmark = pytest.mark.skipif(not (find_spec("timm") and find_spec("peft")), reason="needs homefold[timm] and peft")
 
 CPU = torch.device("cpu")
 TINY = "timm:vit_tiny_patch16_224"
