@@ -323,6 +323,22 @@ def t3a_digits() -> str:
     return _old_and_new("digits-dg-t3a", "digits-dg-projections-7", "projection.textures=4", "style.blocks=early")
 
 
+@table("t3a-memory")
+def t3a_memory() -> str:
+    """The product's memory, on held-out sources of the embedded digits."""
+    rows = [
+        [
+            row["way"],
+            plain(row["accuracy"]),
+            f"{signed(row['gain'])} ± {row['error']:.1f}" if row["gain"] else "0",
+            *(signed(row[name]) for name in ("least", "most")),
+            plain(row["calibration"]),
+        ]
+        for row in computed("memory-digits-mini")["rows"]
+    ]
+    return markdown(["", "mean", "to no projection", "least", "most", "calibration error"], rows)
+
+
 @table("t3a-pairs")
 def t3a_pairs() -> str:
     """T3A with unit-length prototypes on held-out sources of Digits-DG."""
