@@ -90,7 +90,7 @@ def main(words: Sequence[str] | None = None) -> None:
                     continue
                 command = [sys.executable, "-m", "homefold", "predict", str(model), source, "--out", f"{answers}/"]
                 own, worker = peaks([*command, "--workers", "1", "--device", "cpu"])
-                shutil.rmtree(answers)
+                shutil.rmtree(answers, ignore_errors=True)
                 rows.append({"form": form, "images": count, "side": side, "worker_mb": worker, "command_mb": own})
                 print(rows[-1], flush=True)
             shutil.rmtree(folder)

@@ -177,3 +177,20 @@ def test_shards_are_compared_with_one_worker_and_a_bare_loop(benchmark, tmp_path
     assert [row["images_per_second"] for row in rows] == [5.0, 5.0, 8.0, 5.0]
     assert [row["of_linear"] for row in rows] == [1.0, 1.0, 0.8, 0.5]
     assert [row["times_bare_loop"] for row in rows] == [1.0, 1.0, 1.6, 1.0]
+
+
+def test_memory_of_a_worker_is_measured_in_every_form(benchmark, tmp_path, monkeypatch):
+    for needed in ("pyarrow", "psutil"):
+        pytest.importorskip(needed)
+    module = benchmark("bulk_memory")
+    sources = []
+    monkeypatch.setattr(module, "peaks", lambda words: (sources.append(Path(words[5])), (1.0, 2.0))[1])
+    monkeypatch.setattr(module, "make_model", lambda folder, preset: None)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    module.main(["--images", "3", "5", "--photographs", "--out", str(tmp_path / "r.json")])
+    rows = result(tmp_path / "r.json")["rows"]
+    assert len({row["form"] for row in rows}) == 7
+    assert [row["images"] for row in rows] == [3] * 7 + [5] * 7
+    assert {(row["command_mb"], row["worker_mb"]) for row in rows} == {(1.0, 2.0)}
+    names = ["photos", "photos", "list.parquet", "bytes.parquet", "bytes.parquet", "photos.tar", "photos.tar"]
+    assert [source.name for source in sources] == names * 2

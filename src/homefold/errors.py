@@ -64,14 +64,14 @@ class TrainingDivergedError(HomefoldError, RuntimeError):
     """A loss or a weight became NaN or infinite."""
 
 
-def cut(text: str) -> str:
+def cut(text: str, longest: int = _LONGEST_SHOWN) -> str:
     """`text` as one line for a sentence, cut where it is long.
 
     >>> cut("x" * 1000)
     'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx… (1,000 characters)'
     """
     line = text.replace("\n", " ").encode(errors="backslashreplace").decode()
-    return line if len(line) <= _LONGEST_SHOWN else f"{line[:_LONGEST_SHOWN]}… ({len(line):,} characters)"
+    return line if len(line) <= longest else f"{line[:longest]}… ({len(line):,} characters)"
 
 
 def shown(value: Any) -> str:

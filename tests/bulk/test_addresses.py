@@ -63,6 +63,7 @@ def test_what_fsspec_knows_is_read_too(job: Job, encoded: list[bytes]):
         ),
         ("file:///no/such/folder", "There is nothing at file:///no/such/folder."),
         ("file:///no/such/list.csv", "There is nothing at file:///no/such/list.csv."),
+        ("file:///has blank", "file:///has blank is no valid address; a blank in it is written as %20."),
         ("file:///etc/hostname", "is no form of images that is known; expected a folder of images"),
         ("/no/such/folder", "There is no file or folder /no/such/folder."),
     ],
@@ -135,7 +136,9 @@ def test_images_of_an_object_store_are_answered(job: Job, forms: dict[str, Path]
             "s3://bulk may not be read (ACCESS_DENIED during ListObjectsV2 operation: Access Denied); give credentials",
         ),
         (
-            OSError("When getting information: AWS Error NETWORK_CONNECTION during HeadObject: Could not connect"),
+            OSError(
+                "When getting information: AWS Error NETWORK_CONNECTION during HeadObject: Could not connect; Details"
+            ),
             "s3://bulk cannot be reached (NETWORK_CONNECTION during HeadObject: Could not connect); check the address",
         ),
         (FileNotFoundError("x"), "There is nothing at s3://bulk."),

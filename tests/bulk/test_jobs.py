@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -136,14 +137,14 @@ def test_a_job_that_is_another_is_refused_and_loses_nothing(job: Job, forms: dic
     changed = Homefold.load(job.model, device="cpu")
     changed.trained.reports["note"] = 1
     changed.save(other)
-    with pytest.raises(ConfigError, match="holds answers of another model than is asked for; choose another --out"):
+    with pytest.raises(ConfigError, match="holds answers of another model; choose another --out"):
         job(forms["folder"], model=other)
-    with pytest.raises(ConfigError, match="holds answers for another source than"):
+    with pytest.raises(ConfigError, match="holds answers for another source;"):
         job(forms["csv"])
     with pytest.raises(ConfigError, match="begun with shards of 9 images"):
         job(forms["folder"], shard_size=10)
     job.question = {"compare": True}
-    with pytest.raises(ConfigError, match="holds answers with other settings than"):
+    with pytest.raises(ConfigError, match="holds answers with other settings;"):
         job(forms["folder"])
     assert job.parts() == before
 
@@ -182,6 +183,18 @@ def test_a_folder_with_other_things_is_left_alone(job: Job, encoded: list[bytes]
     with pytest.raises(ConfigError, match="choose"):
         job(source)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_ray_that_is_missing_is_told_before_anything_is_listed(
+    job: Job, forms: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ConfigError, match=r"pip install 'homefold\[ray\]'"):
+        job(forms["folder"], on="ray")
+    assert not job.out.exists()
 
 
 def test_a_tar_that_vanished_costs_its_shard_and_no_other(job: Job, encoded: list[bytes], tmp_path: Path):

@@ -27,6 +27,7 @@ from homefold.data.paths import given_path
 from homefold.data.stored_images import require_pyarrow
 from homefold.errors import ConfigError, DataError
 from homefold.runtime.progress import ProgressReporter
+from homefold.runtime.ray_cluster import ready_ray
 from homefold.store.files import read_json, write_atomically, write_json
 from homefold.store.locking import claimed
 
@@ -91,6 +92,8 @@ def run_bulk(options: BulkOptions, *, reporter: ProgressReporter, tell: Callable
 
     require_pyarrow(options.out)
     _require_fit(options)
+    if options.on == "ray":
+        ready_ray()  # complains before a long list of images is made
     own = options.out / _OWN
     with _locked(options.out):
         plan = _begun(options, own)
@@ -153,7 +156,7 @@ def _begun(options: BulkOptions, own: Path) -> Plan:
     other = f"choose another --out for another job. (It is described in {file}.)"
     for name, value in asked.items():
         if known.get(name) != value:
-            raise ConfigError(f"{options.out} holds answers {_OTHERS[name]} than is asked for; {other}")
+            raise ConfigError(f"{options.out} holds answers {_OTHERS[name]}; {other}")
     if options.shard_size not in (None, known["shard_size"]):
         raise ConfigError(f"{options.out} was begun with shards of {known['shard_size']:,} images; {other}")
     if source.digest() != known["digest"]:

@@ -22,6 +22,8 @@ _REFUSED = re.compile(
     r"ACCESS_DENIED|INVALID_ACCESS_KEY|SIGNATURE|credential|Forbidden|HTTP status 40[13]|Unauthenticated", re.I
 )
 _READ_AT_ONCE = 1 << 22
+_LONGEST_REASON = 120
+_RETRY_SECONDS = 30  # gs:// itself would for a quarter of an hour
 
 
 class GoneError(DataError):
@@ -47,7 +49,8 @@ def reaching(address: str) -> Iterator[None]:
     except FileNotFoundError:
         raise GoneError(f"There is nothing at {address}.") from None
     except Exception as error:  # each file system has kinds of its own
-        reason = cut(" ".join(str(error).rpartition("AWS Error ")[2].split()) or type(error).__name__).rstrip(".")
+        said = " ".join(str(error).rpartition("AWS Error ")[2].partition("; Details")[0].split())
+        reason = cut(said or type(error).__name__, _LONGEST_REASON).rstrip(".")
         if isinstance(error, PermissionError) or _REFUSED.search(str(error)):
             raise DataError(
                 f"{address} may not be read ({reason}); give credentials as its kind of store takes them, for s3 in "
@@ -160,20 +163,23 @@ def place_at(address: str) -> Place:
 
     with reaching(address):
         try:
-            filesystem, path = fs.FileSystem.from_uri(_with_region(address))
+            filesystem, path = fs.FileSystem.from_uri(_with_options(address))
         except ArrowInvalid as error:
+            if "Cannot parse URI" in str(error):
+                raise DataError(f"{address} is no valid address; a blank in it is written as %20.") from None
             if "Unrecognized filesystem" not in str(error):
                 raise
             filesystem, path = _by_fsspec(address)
     return Place(filesystem, path, address.partition("?")[0])
 
 
-def _with_region(address: str) -> str:
+def _with_options(address: str) -> str:
     """Of s3 with the region that the usual variables name: else AWS itself is asked, even about another store."""
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    if not address.startswith("s3://") or not region or "region=" in address.partition("?")[2]:
+    name, value = ("retry_limit_seconds", _RETRY_SECONDS) if address.startswith("gs://") else ("region", region)
+    if not address.startswith(("s3://", "gs://")) or not value or f"{name}=" in address.partition("?")[2]:
         return address
-    return f"{address}{'&' if '?' in address else '?'}region={region}"
+    return f"{address}{'&' if '?' in address else '?'}{name}={value}"
 
 
 _top = lru_cache(maxsize=64)(place_at)  # a connection each

@@ -24,6 +24,7 @@ from homefold.runtime.children import end_with_parent
 from homefold.runtime.device import resolve_device
 from homefold.runtime.plugins import load_plugin, plugin_sources
 from homefold.runtime.progress import ProgressReporter
+from homefold.runtime.ray_cluster import ready_ray
 
 __all__ = ["Watcher", "run_bench"]
 
@@ -53,6 +54,8 @@ def run_bench(
     plan = plan or make_plan(planner)
     if options.on == "local":
         resolve_device(options.device)  # complains before processes are started
+    else:
+        ready_ray()
     write_plan(planner, plan)
     tell = on_run or (lambda run, record: None)
     units = plan.remaining_units()

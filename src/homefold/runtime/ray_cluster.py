@@ -14,7 +14,7 @@ from typing import Any
 
 from homefold.errors import ConfigError
 
-__all__ = ["ADDRESS", "import_ray", "ray_cluster"]
+__all__ = ["ADDRESS", "import_ray", "ray_cluster", "ready_ray"]
 
 ADDRESS = "RAY_ADDRESS"
 """Ray's own variable: the cluster to connect to, as host:port of its head."""
@@ -55,6 +55,18 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
 
 
+def ready_ray() -> Any:
+    """The module `ray`, connected or about to be; a sentence where nothing can be done with it, before any work is."""
+    imported = sys.modules.get("ray")
+    if imported is not None and imported.is_initialized():
+        return imported
+    if address := os.environ.get(ADDRESS, ""):
+        _require_reached(address)
+    else:
+        _close(already_imported=imported is not None)
+    return import_ray()
+
+
 @contextmanager
 def ray_cluster(cpus: int | None = None) -> Iterator[Any]:
     """Inside the block `ray` is connected: to the cluster that RAY_ADDRESS names, or to a new one of this machine.
@@ -65,23 +77,18 @@ def ray_cluster(cpus: int | None = None) -> Iterator[Any]:
     Args:
         cpus: how many the new one gives out; by default one a core.
     """
-    address = os.environ.get(ADDRESS, "")
-    imported = sys.modules.get("ray")
-    if imported is not None and imported.is_initialized():
-        yield imported
+    address, ray = os.environ.get(ADDRESS, ""), ready_ray()
+    if ray.is_initialized():
+        yield ray
         return
-    if address:
-        _require_reached(address)
-    else:
-        _close(already_imported=imported is not None)
-    ray = import_ray()
     own = {"num_cpus": cpus, "object_store_memory": _STORE_BYTES, "include_dashboard": False}
     where = {"address": address} if address else {"address": "local", "_node_ip_address": "127.0.0.1", **own}
     try:
         ray.init(**where, log_to_driver=False, logging_level="CRITICAL")
     except Exception as error:  # whatever Ray raises: its kinds differ from version to version
         which = f"The Ray cluster at {address}" if address else "A Ray cluster on this machine"
-        raise ConfigError(f"{which} cannot be used: {_reason(error)}.") from None
+        hint = " Perhaps it asks for another RAY_AUTH_TOKEN." if address and "Failed to connect" in str(error) else ""
+        raise ConfigError(f"{which} cannot be used: {_reason(error)}.{hint}") from None
     try:
         yield ray
     finally:
