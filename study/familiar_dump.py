@@ -1,4 +1,4 @@
-"""What a trained model knows of each image before it answers, for held-out source images and an unseen domain.
+"""What a trained model knows of each image before it answers: unseen ones, and source images it did not learn from.
 
     homefold bench leave-two-out --data PACS --methods vae … --seeds 1 --out RUNS
     python study/familiar_dump.py RUNS --data PACS --out FOLDER
@@ -20,6 +20,7 @@ from homefold import Homefold
 from homefold.config import HomefoldConfig, config_from_dict
 from homefold.data import DomainDataset, load_dataset
 from homefold.data.splits import selection_split
+from homefold.evaluation.protocols import few_of_each_class, source_dataset
 from homefold.evaluation.records import RunRecord, read_records
 from homefold.stages.task import ImageSet
 from homefold.style.model import collect_styles
@@ -28,12 +29,14 @@ from homefold.style.model import collect_styles
 def dump(record: RunRecord, data: str, runs: Path, device: str) -> dict[str, np.ndarray]:
     """Everything about the held-out source images and the target's, by name; rows in that order."""
     config = config_from_dict(HomefoldConfig, record.config)
-    side = (config.preprocessing.image_size,) * 2
-    dataset = load_dataset(data, size=side, domains=(*record.facts["sources"], record.target))
-    source, target = dataset.only(*record.facts["sources"]), dataset.only(record.target)
+    whole = load_dataset(data, size=(config.preprocessing.image_size,) * 2)
+    rows = np.flatnonzero(np.isin(whole.domains, [whole.domain_names.index(name) for name in record.facts["sources"]]))
+    few = record.facts.get("source_images_per_class")
+    kept = few_of_each_class(whole, rows, few, record.seed) if few else rows
+    source, target, unused = source_dataset(whole, kept), whole.only(record.target), np.setdiff1d(rows, kept)
     model = Homefold(config, device=device).fit(source, work_dir=runs / "stages")
     train, held_out = selection_split(source, config.features.held_out, config.seed)
-    pixels = np.concatenate([source.images[held_out], target.images])
+    pixels = np.concatenate([source.images[held_out], whole.images[unused], target.images])
     trained, images = model.trained, ImageSet(pixels)
     plain, styled, home = (
         trained.answer(images, projected=False),
@@ -44,9 +47,9 @@ def dump(record: RunRecord, data: str, runs: Path, device: str) -> dict[str, np.
     found = trained.feature_model.project(plain.features)
     bank = trained.feature_model.prepare(trained.encoder.of(ImageSet(source.images[train]))[0])
     nearest = torch.nn.functional.normalize(prepared, dim=1) @ torch.nn.functional.normalize(bank, dim=1).T
-    rows = {
-        "label": np.concatenate([source.labels[held_out], target.labels]),
-        "domain": np.concatenate([source.domains[held_out], np.full(len(target), -1)]),
+    found_rows = {
+        "label": np.concatenate([source.labels[held_out], whole.labels[unused], target.labels]),
+        "domain": np.concatenate([source.domains[held_out], whole.domains[unused], np.full(len(target), -1)]),
         "plain": plain.predictions.probabilities,
         "styled": styled.predictions.probabilities,
         "home": home.predictions.probabilities,
@@ -57,7 +60,9 @@ def dump(record: RunRecord, data: str, runs: Path, device: str) -> dict[str, np.
         "moved": torch.nn.functional.cosine_similarity(plain.features, home.features).cpu().numpy(),
         **_style_distances(model, source, train, pixels),
     }
-    return {name: value.astype(np.float16 if value.dtype.kind == "f" else np.int16) for name, value in rows.items()}
+    return {
+        name: value.astype(np.float16 if value.dtype.kind == "f" else np.int16) for name, value in found_rows.items()
+    }
 
 
 def _style_distances(

@@ -50,7 +50,7 @@ def auto(suite: str, size: int, *, pretrained: bool) -> list[str]:
     """f and the full method as the preset `auto` trains them on a GPU; with familiar images projected too, and not."""
     images = (size or ALL[suite]) * KINDS[suite]
     _, settings = recipe(DataFacts(images, KINDS[suite], pretrained=pretrained, accelerated=True))
-    assert settings.pop(LEFT_ALONE)
+    settings.pop(LEFT_ALONE, None)
     settings.pop("calibrate", None)  # moves the confidence, never the label
     f, full = own(f"{name}={value}" for name, value in settings.items())
     return [f, full, f"{full},{LEFT_ALONE}=true"]

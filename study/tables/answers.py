@@ -142,8 +142,7 @@ ANSWERS = {
     ),
     "check": (
         "How wrong is `homefold check`?",
-        "By {check-error|digits-dg, 20|together} points; mean confidence "
-        "{check-error|digits-dg, 20|mean confidence (naive)}",
+        "On PACS by {check-error|pacs, 100|together}, on Digits-DG by {check-error|digits-dg, 20|together} points",
     ),
     "few-shot": (
         "Why was few-shot adaptation behind the paper?",

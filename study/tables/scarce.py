@@ -171,9 +171,9 @@ def _label(method: str) -> str:
     return {F: "f, recipe of `auto`", "vae": "**`auto`**"}[kind] if settings else _CONTROLS[kind]
 
 
-def _projects_everything(method: str) -> bool:
-    """Whether it is `auto` but for familiar images, which `auto` leaves as they are."""
-    return method.startswith("vae:") and "look.leave_familiar" not in method
+def _is_auto(method: str, *, leaves: bool) -> bool:
+    """Whether the method is one to show: a control, f, or `auto`, which leaves familiar images as they are or not."""
+    return not method.startswith("vae:") or ("look.leave_familiar" in method) == leaves
 
 
 @table("small-resnet50")
@@ -185,7 +185,7 @@ def small_resnet50() -> str:
         rows += [
             [str(size), _label(method), *_seeds_on(values, 3)]
             for method, values in found.items()
-            if not _projects_everything(method)
+            if _is_auto(method, leaves=True)
         ]
     return markdown(["images", "", *PACS.values(), "mean"], rows)
 
@@ -197,7 +197,7 @@ def small_digits() -> str:
     for size in (*_SIZES, 0):
         own = [run for run in records("digits-dg-small") if run.facts.get("source_images_per_class", 0) == size]
         for method, values in accuracies(own).items():
-            if not _projects_everything(method):
+            if _is_auto(method, leaves=False):
                 found[_label(method)][size] = spread(by_seed(values))
     rows = [[label, *(cells[size] for size in (*_SIZES, 0))] for label, cells in found.items()]
     return markdown(["", *map(str, _SIZES), "all"], rows)
@@ -395,14 +395,24 @@ def _temperatures(name: str) -> str:
 @table("familiar")
 def familiar() -> str:
     """Rules that say which images are projected."""
+    return _familiar("familiar-images", "vae")
+
+
+@table("familiar-scratch")
+def familiar_scratch() -> str:
+    """The same for networks from scratch."""
+    return _familiar("familiar-images-scratch", "vae:features.epochs=250")
+
+
+def _familiar(name: str, method: str) -> str:
     rows = [
         [
             row["rule"],
             *(signed(row[name]) for name in ("familiar", "worst_familiar", "unseen")),
             *(f"{row[name]:.0f} %" for name in ("familiar_moved", "unseen_moved")),
         ]
-        for row in computed("familiar-images")
-        if row["method"] == "vae"
+        for row in computed(name)
+        if row["method"] == method
     ]
     head = ["projected", "familiar", "worst of 12", "unseen", "familiar moved", "unseen moved"]
     return markdown(head, rows)

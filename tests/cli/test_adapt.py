@@ -55,6 +55,24 @@ def test_bad_images_stand_among_the_answers_and_without_skip_bad_end_it(
     assert "03.png" in ended.error
 
 
+def test_where_no_image_can_be_read_every_row_says_why(homefold: Homefold, shared_model: Path, tmp_path: Path) -> None:
+    for name in ("a.png", "b.png"):
+        (tmp_path / name).write_bytes(b"no image")
+    lines = homefold("predict", shared_model, tmp_path, "--json", "--adapt", "--skip-bad").json_lines
+    assert ["error" in line for line in lines] == [True, True]
+
+
+def test_a_domain_of_one_image_has_no_memory(homefold: Homefold, shared_model: Path, photos: Path) -> None:
+    one = sorted((photos / "night" / "across").iterdir())[0]
+    (photos / "one" / "across").mkdir(parents=True)
+    one.rename(photos / "one" / "across" / one.name)
+    found = homefold("evaluate", shared_model, photos, "--adapt", "--json").json
+    memory = {domain["domain"]: domain["accuracy_with_memory"] for domain in found["domains"]}
+    assert memory["one"] is None
+    assert memory["night"] is not None
+    assert "one" in homefold("evaluate", shared_model, photos, "--adapt", "--per-class").out
+
+
 @pytest.mark.parametrize(
     ("images", "more", "code", "expected"),
     [

@@ -22,7 +22,7 @@ from homefold.evaluation.bench import run_bench
 from homefold.evaluation.execution import Executor
 from homefold.evaluation.options import BenchOptions
 from homefold.evaluation.planning import Planner, finished_runs, make_plan, records_path
-from homefold.evaluation.records import RunRecord
+from homefold.evaluation.records import Ledger, RunRecord
 from homefold.evaluation.selection import choose
 from homefold.methods import PaperMethod, find_method
 from homefold.methods.training.paper import TrainedPaperMethod
@@ -521,10 +521,14 @@ def test_a_warm_up_changes_no_answer(tiny, tiny_digits, method):
 
 
 @pytest.mark.gpu
-def test_a_finished_training_gives_its_memory_back(tiny, tiny_digits):
+@pytest.mark.parametrize("records", [True, False])
+def test_a_finished_training_gives_its_memory_back(tiny, tiny_digits, records):
     methods = tuple(f"without-projection:features.learning_rate={rate}" for rate in (0.1, 0.05, 0.02, 0.01))
-    planner = Planner(tiny(methods=methods, device="cuda"), tiny_digits)
-    held = [torch.cuda.memory_reserved() for _ in Executor(planner).do_unit(planner.units()[0])]
+    options = tiny(methods=methods, device="cuda")
+    planner = Planner(options, tiny_digits)
+    executor, unit = Executor(planner), planner.units()[0]
+    done = executor.record_unit(unit, Ledger(records_path(options.out))) if records else executor.do_unit(unit)
+    held = [torch.cuda.memory_reserved() for _ in done]
     assert len(held) == 4
     assert max(held) < 1.5 * held[0]
 

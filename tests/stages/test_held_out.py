@@ -72,7 +72,7 @@ def test_auto_is_what_a_fit_does_when_nothing_is_said(few_digits, monkeypatch):
     source = few_digits.only("scan", "photo")
     config = auto_config(source, settings=settings, device="cpu")
     assert config == auto_config(source.images, source.labels, source.domains, settings=settings, device="cpu")
-    assert config.look.leave_familiar
+    assert not config.look.leave_familiar
     monkeypatch.setattr("homefold.model._config_for", lambda *_: config)
     model = Homefold(device="cpu").fit(source)
     assert model.config.features.epochs == 1

@@ -194,7 +194,8 @@ def measure(
     known = {name: label for label, name in enumerate(model.class_names)}
     position = np.array([known.get(name, -1) for name in dataset.class_names])
     truth = position[dataset.labels]
-    memory = FolderMemory(model.feature_model) if adapt else None
+    # One image has none before it.
+    memory = FolderMemory(model.feature_model) if adapt and len(dataset) > 1 else None
     parts: list[Predictions] = []
     novelty: dict[str, list[np.ndarray]] = {}
     with reporter.task(f"Evaluating {domain}", total=len(dataset)) as bar:
@@ -271,11 +272,12 @@ def _print_tables(options: EvaluateOptions, results: list[DomainResult]) -> None
     table = result_table("domain", *columns, "corrected", "spoiled", "", numbers=len(columns) + 3)
     table.columns[-1].justify = "left"
     for result in results:
-        shares = [result.accuracy_without_projection, result.accuracy_with_projection]
-        shares += [] if result.accuracy_with_memory is None else [result.accuracy_with_memory]
+        shares = [show_share(result.accuracy_without_projection), show_share(result.accuracy_with_projection)]
+        if options.adapt:  # one image has no memory
+            shares.append("" if result.accuracy_with_memory is None else show_share(result.accuracy_with_memory))
         seen = "seen in training" if result.seen_in_training else ""
         counts = (str(result.corrected), str(result.spoiled))
-        table.add_row(result.domain, str(result.images), *map(show_share, shares), *counts, seen)
+        table.add_row(result.domain, str(result.images), *shares, *counts, seen)
     console.print(table)
     if options.adapt:
         console.print(f"With memory: {ADAPTED[0].lower()}{ADAPTED[1:]}", soft_wrap=True)
@@ -287,7 +289,7 @@ def _print_tables(options: EvaluateOptions, results: list[DomainResult]) -> None
         table = result_table("class", *columns, title=result.domain, numbers=len(columns))
         for name, figures in result.per_class.items():
             images, *accuracies = figures.values()
-            table.add_row(name, str(images), *map(show_share, accuracies))
+            table.add_row(name, str(images), *map(show_share, accuracies))  # a column may be empty
         console.print(table)
 
 

@@ -283,10 +283,11 @@ def _answer_together(
     from homefold.stages.folder_memory import FolderMemory
     from homefold.stages.task import ImageSet
 
-    memory, failed = FolderMemory(model.feature_model), []
+    memory, failed, good = FolderMemory(model.feature_model), [], 0
     for sources, images, failures in ready:
         _require_good(failures, skip_bad)
         failed.append(failures)
+        good += len(images)
         if len(images):
             with rows_named(_good(sources, failures)):
                 memory.add(
@@ -299,8 +300,10 @@ def _answer_together(
                     )
                 )
         bar.advance(len(sources))
-    predictions = memory.answers()
-    rows = zip(predictions, question.abstained(predictions).tolist(), strict=True)
+    rows: Iterator[tuple[Prediction, bool]] = iter(())
+    if good:
+        predictions = memory.answers()
+        rows = zip(predictions, question.abstained(predictions).tolist(), strict=True)
     yield from ((rows, failures) for failures in failed)
 
 

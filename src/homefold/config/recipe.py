@@ -72,7 +72,8 @@ def recipe(facts: DataFacts) -> tuple[str, dict[str, Any]]:
     if not facts.pretrained:
         steps_an_epoch = max(1, facts.images // _BATCH)
         epochs = min(_MOST_EPOCHS, max(_SCRATCH_EPOCHS, -(-_SCRATCH_STEPS // steps_an_epoch)))
-        return "small", {"features.epochs": epochs, "look.leave_familiar": True}
+        # Familiar images gain by projection here (study/familiar-images.md).
+        return "small", {"features.epochs": epochs}
     if facts.tower:
         return "foundation", {"features.epochs": _FROZEN_EPOCHS, "features.learning_rate": _FROZEN_RATE}
     if not facts.accelerated:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -73,21 +74,29 @@ class Executor:
         elsewhere: list[Run] = []
         for wait, runs in ((False, unit), (True, elsewhere)):
             for sharing in self._sharing(runs):
-                shared = _Shared()
-                for run in sharing:
-                    record = ledger.once(run.id, partial(self._timed, run, shared), wait=wait)
-                    if record is None:
-                        elsewhere.append(run)
-                    else:
-                        yield run, record
+                with self._shared() as shared:
+                    for run in sharing:
+                        record = ledger.once(run.id, partial(self._timed, run, shared), wait=wait)
+                        if record is None:
+                            elsewhere.append(run)
+                        else:
+                            yield run, record
 
     def do_unit(self, unit: Unit) -> Iterator[tuple[Run, RunRecord]]:
         """Do all runs of a unit, whoever claimed them and will write their records."""
         for sharing in self._sharing(unit):
-            shared = _Shared()
-            for run in sharing:
-                yield run, self._timed(run, shared)
-            del shared
+            with self._shared() as shared:
+                for run in sharing:
+                    yield run, self._timed(run, shared)
+
+    @contextmanager
+    def _shared(self) -> Iterator[_Shared]:
+        """For the runs of one training, whose memory goes back after them."""
+        shared = _Shared()
+        try:
+            yield shared
+        finally:
+            shared.method = None
             give_back_device_memory(self.device)
 
     def _sharing(self, runs: Sequence[Run]) -> Iterator[list[Run]]:

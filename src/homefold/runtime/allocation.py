@@ -38,5 +38,7 @@ def give_back_device_memory(device: torch.device) -> None:
     """
     if device.type == "cuda":
         gc.collect()
-        torch._C._cuda_clearCublasWorkspaces()  # cuBLAS keeps one for each stream, also for those no longer used
+        # cuBLAS keeps one for each stream, also for those no longer used. A captured step that is still needed must not
+        # be replayed after this.
+        getattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: None)()
         torch.cuda.empty_cache()

@@ -25,7 +25,7 @@ __all__ = ["MemoryStages", "Stage", "StageId", "StageStore", "TrainStage", "stag
 TrainStage = Callable[[Path | None], Any]
 """Trains a stage and returns its state; it may keep checkpoints in the file it is given, and go on from there."""
 
-_RECIPE = 1  # raise it whenever a change of the code makes stages trained before it obsolete
+_RECIPE = 2  # raise it whenever a change of the code makes stages trained before it obsolete
 _STAGE = re.compile(r"[a-z]+-[0-9a-f]{24}")
 _STATE, _ABOUT, _CHECKPOINT = "state.safetensors", "stage.json", "checkpoint.safetensors"
 

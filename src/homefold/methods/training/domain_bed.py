@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from homefold.config import HomefoldConfig
+from homefold.errors import ConfigError
 from homefold.methods.recipe import DOMAIN_BED
 from homefold.methods.training.learner import Batch
 from homefold.methods.training.learner_method import LearnerMethod, tunable
+from homefold.stages.features import weights_identity
 
 __all__ = ["DomainBedMethod", "begins_at"]
 
@@ -22,6 +25,16 @@ class DomainBedMethod(LearnerMethod):
     """What steps: sgd with momentum, or adam."""
     statistics: Literal["learned", "kept"] = tunable("learned", choices=("learned", "kept"), drawn=False)
     """Those of batch normalisation: learned in training, or kept as the network came with them."""
+
+    def configure(self, config: HomefoldConfig, preset: str) -> HomefoldConfig:
+        config = super().configure(config, preset)
+        if self.statistics == "kept" and weights_identity(config.features) == "none":
+            name = self.own_name
+            raise ConfigError(
+                f"{name} by its authors' recipe keeps the statistics of batch normalisation that the network came "
+                f"with, and features.weights is none. Give it weights, or write {name}:statistics=learned."
+            )
+        return config
 
 
 def begins_at(share: float, batch: Batch) -> bool:
