@@ -64,9 +64,9 @@ class FitOptions:
     holdout: Annotated[Names, Arg("DOMAIN")] = ()
     """Domains to leave out: their images are not even opened."""
     preset: Annotated[_Preset, Arg("NAME", "")] = "auto"
-    """Settings to start from: auto (what suits images and device; this unless another is named), default (ResNet-18
-    at 224 px), small (from scratch at 32 px), thorough or small-thorough (several looks, slow), paper,
-    foundation (a frozen CLIP) or foundation-tuned."""
+    """Settings to start from: auto (unless another is named: what suits images and device), default (ResNet-18 at 224
+    px), small (from scratch at 32 px), thorough or small-thorough (several looks), paper, foundation (a frozen CLIP),
+    foundation-tuned."""
     config: Annotated[Path | None, Arg("FILE.toml")] = None
     """Settings to change, as TOML; --set and flags win over it."""
     set: Annotated[Names, Arg("NAME=VALUE")] = ()
@@ -78,8 +78,7 @@ class FitOptions:
     domain_from: DomainFromFlag = ""
     skip_bad: SkipBadFlag = False
     keep_thumbnails: bool = False
-    """Keep up to 1,000 training images in the model, 224 px at most, for homefold serve and explore without --data.
-    Whoever has the model sees them."""
+    """Let the model hold up to 1,000 small training images, for all to see."""
     overwrite: bool = False
     """Replace the model that is at MODEL, once the new one is complete."""
     tensorboard: Annotated[Path | None, Arg("DIR")] = None

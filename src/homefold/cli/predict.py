@@ -82,13 +82,12 @@ class PredictOptions:
     abstain_below: Annotated[float | None, Arg("CONFIDENCE")] = None
     """Mark images with a lower confidence as abstained; from 0 to 1."""
     compare: bool = False
-    """Tell the label without projection too, where it differs (a model that leaves familiar images alone does so by
-    itself; for others it takes another pass of the network)."""
+    """Tell the label without projection too, where it differs (for most models one more pass of the network)."""
     no_projection: bool = False
     """Classify the features as they are: the control."""
     adapt: bool = False
-    """Let a memory of the surest images of each class answer (T3A), for a folder of images of one domain. Each answer
-    then depends on the images before it, in an order that is the same every time; answers appear when all are there."""
+    """Let a memory of each class's surest images answer (T3A), for a folder of one domain. An answer then depends on
+    those before it, in a fixed order."""
     explain: bool = False
     """Show both answers of each image, with and without projection, and its nearest source images."""
     explain_png: Annotated[Path | None, Arg("FILE")] = None
