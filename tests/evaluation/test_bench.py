@@ -520,6 +520,20 @@ def test_a_warm_up_changes_no_answer(tiny, tiny_digits, method):
         assert extracted == [2, 4], "with styles moved and as they are"
 
 
+@pytest.mark.parametrize("records", [True, False])
+def test_memory_goes_back_after_each_training(tiny, tiny_digits, records, monkeypatch):
+    events = []
+    monkeypatch.setattr("homefold.evaluation.execution.give_back_device_memory", lambda device: events.append(device))
+    methods = tuple(f"without-projection:features.learning_rate={rate}" for rate in (0.1, 0.05))
+    options = tiny(methods=methods)
+    planner = Planner(options, tiny_digits)
+    executor, unit = Executor(planner), planner.units()[0]
+    done = executor.record_unit(unit, Ledger(records_path(options.out))) if records else executor.do_unit(unit)
+    held = [len(events) for _ in done]
+    assert held == [0, 1]
+    assert events == [executor.device] * 2
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("records", [True, False])
 def test_a_finished_training_gives_its_memory_back(tiny, tiny_digits, records):

@@ -10,6 +10,7 @@ import torch
 from scipy.stats import beta
 from torch.nn import functional as F
 
+from homefold import preset_config
 from homefold.errors import ConfigError
 from homefold.methods import ImageSet, find_method
 from homefold.methods.training.coral import Coral, moment_distance
@@ -196,6 +197,10 @@ class TestStatistics:
             for backbone in ("resnet18", "digits-bn"):
                 settings = find_method(name, backbone).settings()
                 assert (settings["optimiser"], settings["weight"]) == ("adam", weight)
+        from_scratch = Coral().starting(preset_config("default", {"features.weights": "none"}))
+        with pytest.raises(ConfigError, match=r"coral by its authors' recipe keeps the statistics .* there are none"):
+            find_method("coral", "resnet18").configure(from_scratch, "default")
+        assert Coral().configure(from_scratch, "default").features.weights == "none"
         with pytest.raises(ConfigError, match="statistics of coral must be one of learned, kept; got 'never'"):
             Coral(statistics="never")
 

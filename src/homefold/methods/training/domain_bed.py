@@ -32,7 +32,8 @@ class DomainBedMethod(LearnerMethod):
             name = self.own_name
             raise ConfigError(
                 f"{name} by its authors' recipe keeps the statistics of batch normalisation that the network came "
-                f"with, and features.weights is none. Give it weights, or write {name}:statistics=learned."
+                f"with, and there are none, as features.weights is none. Give it weights, or write "
+                f"{name}:statistics=learned."
             )
         return config
 
